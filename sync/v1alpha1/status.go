@@ -1,0 +1,219 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// SyncCode says whether the cluster is what Git declares.
+type SyncCode string
+
+const (
+	Synced      SyncCode = "Synced"
+	OutOfSync   SyncCode = "OutOfSync"
+	SyncUnknown SyncCode = "Unknown"
+)
+
+// Condition types of an Application.
+const (
+	// ConditionReady sums up: the Application is Synced and Healthy.
+	ConditionReady = "Ready"
+	// ConditionFetched says whether the repository can be read.
+	ConditionFetched = "Fetched"
+	// ConditionRendered says whether the newest revision gives a list of objects.
+	ConditionRendered = "Rendered"
+	// ConditionApplied says whether the last sync went through.
+	ConditionApplied = "Applied"
+)
+
+// Bounds of the lists in a status, so that an Application stays small however many objects it has.
+const (
+	MaxResources = 50
+	MaxDrift     = 20
+	MaxHistory   = 10
+)
+
+// ApplicationStatus is what the agent reports; it is written only when it changes.
+type ApplicationStatus struct {
+	// ObservedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// +optional
+	Sync SyncStatus `json:"sync,omitempty"`
+	// +optional
+	Health HealthStatus `json:"health,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Objects counts the objects of the Application by state.
+	// +optional
+	Objects ObjectCounts `json:"objects,omitempty"`
+	// Resources are the objects that are not Synced and Healthy, the worst first, at most 50.
+	// +optional
+	Resources []ResourceStatus `json:"resources,omitempty"`
+	// ResourcesOmitted counts what Resources leaves out.
+	// +optional
+	ResourcesOmitted int `json:"resourcesOmitted,omitempty"`
+	// Drift are declared fields that somebody else owns, at most 20.
+	// +optional
+	Drift []FieldDrift `json:"drift,omitempty"`
+	// DriftOmitted counts what Drift leaves out.
+	// +optional
+	DriftOmitted int `json:"driftOmitted,omitempty"`
+	// Kinds are the kinds of the objects of this Application: where to look for what is no longer in Git.
+	// +optional
+	Kinds []KindReference `json:"kinds,omitempty"`
+	// OperationState is the sync that runs or ran last.
+	// +optional
+	OperationState *OperationState `json:"operationState,omitempty"`
+	// History are the last syncs that changed something, the newest first, at most 10.
+	// +optional
+	History []SyncRecord `json:"history,omitempty"`
+	// ObservedRefresh is the last refresh request that was answered.
+	// +optional
+	ObservedRefresh string `json:"observedRefresh,omitempty"`
+}
+
+// SyncStatus says whether the cluster is what Git declares.
+type SyncStatus struct {
+	// +optional
+	Status SyncCode `json:"status,omitempty"`
+	// Revision is the commit compared with.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// ShortRevision is its first seven characters.
+	// +optional
+	ShortRevision string `json:"shortRevision,omitempty"`
+	// SyncedRevision is the commit of the last sync that went through whole.
+	// +optional
+	SyncedRevision string `json:"syncedRevision,omitempty"`
+	// SyncedSource is a digest of the source options of that sync.
+	// +optional
+	SyncedSource string `json:"syncedSource,omitempty"`
+	// RenderedRevision is the newest commit that rendered whole, when Revision does not.
+	// +optional
+	FailedRevision string `json:"failedRevision,omitempty"`
+}
+
+// HealthStatus is the worst health among the objects.
+type HealthStatus struct {
+	// Status is Healthy, Progressing, Degraded, Suspended, Missing or Unknown.
+	// +optional
+	Status string `json:"status,omitempty"`
+	// Message names the object that decided it and why.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastTransitionTime is when Status last changed.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+}
+
+// ObjectCounts counts objects by state.
+type ObjectCounts struct {
+	Total       int `json:"total"`
+	Synced      int `json:"synced"`
+	OutOfSync   int `json:"outOfSync"`
+	Missing     int `json:"missing,omitempty"`
+	Extra       int `json:"extra,omitempty"`
+	Unknown     int `json:"unknown,omitempty"`
+	Healthy     int `json:"healthy"`
+	Progressing int `json:"progressing,omitempty"`
+	Degraded    int `json:"degraded,omitempty"`
+	Suspended   int `json:"suspended,omitempty"`
+}
+
+// ObjectReference names one object.
+type ObjectReference struct {
+	// +optional
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// KindReference names one kind by the version it is applied in.
+type KindReference struct {
+	// +optional
+	Group   string `json:"group,omitempty"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+// ResourceStatus is the state of one object.
+type ResourceStatus struct {
+	ObjectReference `json:",inline"`
+	// Sync is Synced, OutOfSync or Unknown.
+	Sync SyncCode `json:"sync"`
+	// +optional
+	Health string `json:"health,omitempty"`
+	// Reason is one CamelCase word: Missing, Changed, Drifted, Extra, Refused, Rejected, Terminating …
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// FieldDrift is one declared field that somebody else owns, or one extra field that a person's tool added.
+type FieldDrift struct {
+	ObjectReference `json:",inline"`
+	// Path is the field, as managed fields write it.
+	Path string `json:"path"`
+	// Manager is the field manager that took it; empty when the field was removed, or the manager is not known.
+	// +optional
+	Manager string `json:"manager,omitempty"`
+	// +optional
+	Operation string `json:"operation,omitempty"`
+	// +optional
+	Subresource string `json:"subresource,omitempty"`
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+	// Decision is Enforce, Yield or Hold.
+	Decision string `json:"decision"`
+	// Reason is a sentence for a person.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// Phase of a sync.
+type Phase string
+
+const (
+	PhaseRunning   Phase = "Running"
+	PhaseSucceeded Phase = "Succeeded"
+	PhaseFailed    Phase = "Failed"
+)
+
+// OperationState is the sync that runs or ran last.
+type OperationState struct {
+	Phase Phase `json:"phase"`
+	// ID is the SyncRequest's, when a person asked for it.
+	// +optional
+	ID string `json:"id,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	Revision  string      `json:"revision,omitempty"`
+	StartedAt metav1.Time `json:"startedAt"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// Retries counts the tries of the same revision that failed before this one.
+	// +optional
+	Retries int64 `json:"retries,omitempty"`
+}
+
+// SyncRecord is one sync that changed something.
+type SyncRecord struct {
+	Revision   string      `json:"revision"`
+	StartedAt  metav1.Time `json:"startedAt"`
+	FinishedAt metav1.Time `json:"finishedAt"`
+	// InitiatedBy is "automated", "self-heal" or who asked.
+	InitiatedBy string `json:"initiatedBy"`
+	// Result is Succeeded or Failed.
+	Result  Phase `json:"result"`
+	Created int   `json:"created,omitempty"`
+	Updated int   `json:"updated,omitempty"`
+	Healed  int   `json:"healed,omitempty"`
+	Pruned  int   `json:"pruned,omitempty"`
+	Failed  int   `json:"failed,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,305 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Application keeps the objects that one path of a Git repository declares true in the cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=applications,scope=Namespaced,shortName=app;apps,categories=trueup
+// +kubebuilder:printcolumn:name="Sync",type=string,JSONPath=`.status.sync.status`
+// +kubebuilder:printcolumn:name="Health",type=string,JSONPath=`.status.health.status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.sync.shortRevision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="an Application's name must fit into a label: at most 63 characters"
+type Application struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ApplicationSpec   `json:"spec"`
+	Status ApplicationStatus `json:"status,omitempty"`
+}
+
+// ApplicationList is a list of Applications.
+//
+// +kubebuilder:object:root=true
+type ApplicationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Application `json:"items"`
+}
+
+// ApplicationSpec is what a person declares.
+type ApplicationSpec struct {
+	// Source is where the desired manifests are.
+	Source Source `json:"source"`
+	// Destination is where they go.
+	// +optional
+	Destination Destination `json:"destination,omitempty"`
+	// SyncPolicy says what happens without a person asking. Without it the agent compares and reports only.
+	// +optional
+	SyncPolicy *SyncPolicy `json:"syncPolicy,omitempty"`
+	// FieldPolicies say what to do about single fields that somebody else owns; the first that matches decides.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	FieldPolicies []FieldPolicy `json:"fieldPolicies,omitempty"`
+	// IgnoreDifferences are Argo CD's: each of them means a field policy Yield.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	IgnoreDifferences []IgnoreDifference `json:"ignoreDifferences,omitempty"`
+}
+
+// Source is one path at one revision of a Git repository.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.directory) && has(self.kustomize))",message="a source is either a directory or a kustomization: set only one of directory and kustomize"
+type Source struct {
+	// RepoURL is the repository: an https, http, ssh or file URL, or user@host:path.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|ssh|git\\\\+ssh|file)://.+') || self.matches('^[^:/]+@[^:/]+:.+')",message="must be an https, http, ssh or file URL, or user@host:path"
+	RepoURL string `json:"repoURL"`
+	// Path is the folder in the repository, relative to its root; "." or empty is the root.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be relative to the repository's root"
+	// +kubebuilder:validation:XValidation:rule="!self.split('/').exists(p, p == '..')",message="must not contain '..'"
+	Path string `json:"path,omitempty"`
+	// TargetRevision is a branch, a tag, a commit, a semver range of tags, or HEAD (the default).
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	TargetRevision string `json:"targetRevision,omitempty"`
+	// SecretRef names a Secret beside the Application with the repository's credentials: username and password,
+	// bearerToken, identity and known_hosts, or ca.crt.
+	// +optional
+	SecretRef *SecretReference `json:"secretRef,omitempty"`
+	// Directory has options for a folder of plain manifests.
+	// +optional
+	Directory *Directory `json:"directory,omitempty"`
+	// Kustomize has overrides for a kustomization.
+	// +optional
+	Kustomize *Kustomize `json:"kustomize,omitempty"`
+}
+
+// SecretReference names a Secret in the Application's namespace.
+type SecretReference struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Directory has options for a folder of plain manifests.
+type Directory struct {
+	// Recurse also reads the folders below.
+	// +optional
+	Recurse bool `json:"recurse,omitempty"`
+	// Include reads only files that match this glob; {a,b} gives alternatives.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Include string `json:"include,omitempty"`
+	// Exclude leaves out files that match this glob; it wins over Include.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Exclude string `json:"exclude,omitempty"`
+}
+
+// Kustomize has overrides that are put on top of the kustomization in the repository.
+type Kustomize struct {
+	// Images override image names, tags and digests, as [OLD=]NEW[:TAG|@DIGEST].
+	// +optional
+	// +kubebuilder:validation:MaxItems=200
+	Images []string `json:"images,omitempty"`
+	// +optional
+	NamePrefix string `json:"namePrefix,omitempty"`
+	// +optional
+	NameSuffix string `json:"nameSuffix,omitempty"`
+	// +optional
+	CommonLabels map[string]string `json:"commonLabels,omitempty"`
+	// LabelWithoutSelector puts CommonLabels on objects only, not into selectors.
+	// +optional
+	LabelWithoutSelector bool `json:"labelWithoutSelector,omitempty"`
+	// LabelIncludeTemplates also puts them into pod templates when LabelWithoutSelector is set.
+	// +optional
+	LabelIncludeTemplates bool `json:"labelIncludeTemplates,omitempty"`
+	// +optional
+	CommonAnnotations map[string]string `json:"commonAnnotations,omitempty"`
+	// Namespace is set on every namespaced object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=200
+	Replicas []KustomizeReplica `json:"replicas,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=200
+	Patches []KustomizePatch `json:"patches,omitempty"`
+	// Components are folders with a kustomize Component, relative to the source's path.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	Components []string `json:"components,omitempty"`
+}
+
+// KustomizeReplica overrides the replica count of a workload.
+type KustomizeReplica struct {
+	Name string `json:"name"`
+	// +kubebuilder:validation:XIntOrString
+	Count intstr.IntOrString `json:"count"`
+}
+
+// KustomizePatch is one patch, inline or in a file of the repository.
+type KustomizePatch struct {
+	// +optional
+	Path string `json:"path,omitempty"`
+	// +optional
+	Patch string `json:"patch,omitempty"`
+	// +optional
+	Target *KustomizeSelector `json:"target,omitempty"`
+	// +optional
+	Options map[string]bool `json:"options,omitempty"`
+}
+
+// KustomizeSelector selects the objects that a patch is for.
+type KustomizeSelector struct {
+	// +optional
+	Group string `json:"group,omitempty"`
+	// +optional
+	Version string `json:"version,omitempty"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	LabelSelector string `json:"labelSelector,omitempty"`
+	// +optional
+	AnnotationSelector string `json:"annotationSelector,omitempty"`
+}
+
+// Destination is where objects go; the cluster is always the one the agent runs against.
+type Destination struct {
+	// Namespace is for namespaced objects that name none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// SyncPolicy says what happens without a person asking.
+type SyncPolicy struct {
+	// Automated syncs each new revision. Without it a sync must be asked for.
+	// +optional
+	Automated *Automated `json:"automated,omitempty"`
+	// SyncOptions are CreateNamespace=true (make the destination namespace) and Adopt=true (take over objects that
+	// another tool or Application claims).
+	// +optional
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:Enum=CreateNamespace=true;CreateNamespace=false;Adopt=true;Adopt=false;ServerSideApply=true
+	SyncOptions []string `json:"syncOptions,omitempty"`
+	// Retry bounds how a failed sync is tried again; by default without end, from 5 seconds up to 3 minutes apart.
+	// +optional
+	Retry *Retry `json:"retry,omitempty"`
+}
+
+// Automated says what is done without a person asking.
+type Automated struct {
+	// Enabled switches all of it off when false.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+	// Prune deletes objects that are no longer in Git.
+	// +optional
+	Prune bool `json:"prune,omitempty"`
+	// SelfHeal puts back what others change in the cluster.
+	// +optional
+	SelfHeal bool `json:"selfHeal,omitempty"`
+	// AllowEmpty lets a revision without any object prune everything.
+	// +optional
+	AllowEmpty bool `json:"allowEmpty,omitempty"`
+}
+
+// Retry bounds how a failed sync is tried again.
+type Retry struct {
+	// Limit is how often; negative is without end, 0 never.
+	// +optional
+	Limit *int64 `json:"limit,omitempty"`
+	// +optional
+	Backoff *Backoff `json:"backoff,omitempty"`
+}
+
+// Backoff is the wait between two tries.
+type Backoff struct {
+	// Duration is the first wait.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	Duration string `json:"duration,omitempty"`
+	// Factor multiplies each next wait.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Factor *int64 `json:"factor,omitempty"`
+	// MaxDuration is the longest wait.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	MaxDuration string `json:"maxDuration,omitempty"`
+}
+
+// Policy is what to do about a declared field that somebody else owns.
+//
+// +kubebuilder:validation:Enum=Enforce;Yield;Hold;CreateOnly
+type Policy string
+
+const (
+	// PolicyEnforce puts Git's value back.
+	PolicyEnforce Policy = "Enforce"
+	// PolicyYield leaves the field to its owner and counts as in sync.
+	PolicyYield Policy = "Yield"
+	// PolicyHold touches nothing and shows the Application OutOfSync.
+	PolicyHold Policy = "Hold"
+	// PolicyCreateOnly sets the field when the object is created and never again.
+	PolicyCreateOnly Policy = "CreateOnly"
+)
+
+// FieldPolicy selects fields of objects by globs; an empty selector matches everything.
+type FieldPolicy struct {
+	// +optional
+	Group *string `json:"group,omitempty"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Paths are field paths as managed fields write them (.spec.replicas, .spec.containers[name="web"].image) or JSON
+	// pointers (/spec/replicas); a path covers all below it, * stands for one element.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	Paths []string `json:"paths,omitempty"`
+	// Managers are globs of field managers.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	Managers []string `json:"managers,omitempty"`
+	// Policy is what to do about them.
+	Policy Policy `json:"policy"`
+}
+
+// IgnoreDifference is Argo CD's way to say that a field is somebody else's.
+type IgnoreDifference struct {
+	// +optional
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	JSONPointers []string `json:"jsonPointers,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	JQPathExpressions []string `json:"jqPathExpressions,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitempty"`
+}
