@@ -1,11 +1,13 @@
 // Command kubernetes is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in one
-// binary, chosen by the first argument. One binary shares the packages that all of them are made of,
-// which makes the build several times faster and smaller than five.
+// binary, chosen by the name it is called by (the launcher keeps a link of each name) or by its first
+// argument. One binary shares the packages that all of them are made of, which makes the build several
+// times faster and smaller than five.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -27,20 +29,22 @@ var components = map[string]func() *cobra.Command{
 }
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
-		os.Exit(2)
+	name := filepath.Base(os.Args[0])
+	if !isComponent(name) {
+		if len(os.Args) < 2 || !isComponent(os.Args[1]) {
+			fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
+			os.Exit(2)
+		}
+		name = os.Args[1]
+		os.Args = os.Args[1:]
 	}
-	name := os.Args[1]
-	os.Args = append([]string{name}, os.Args[2:]...)
 	if name == "etcd" {
 		etcdmain.Main(os.Args)
 		return
 	}
-	newCommand, ok := components[name]
-	if !ok {
-		fmt.Fprintf(os.Stderr, "kubernetes: no component %q\n", name)
-		os.Exit(2)
-	}
-	os.Exit(cli.Run(newCommand()))
+	os.Exit(cli.Run(components[name]()))
+}
+
+func isComponent(name string) bool {
+	return name == "etcd" || components[name] != nil
 }
