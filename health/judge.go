@@ -7,48 +7,103 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Rule judges the objects of one group and kind with CEL expressions over the variable object.
-type Rule struct {
-	Group string `json:"group"` // exact, or a wildcard: "*.crossplane.io"
-	Kind  string `json:"kind"`  // exact, or "*"
-
-	// The first that is true decides, in this order. Where none is: with Healthy given the object is Progressing,
-	// without it the judgement goes on as if there were no rule.
-	Degraded    string `json:"degraded,omitempty"`
-	Suspended   string `json:"suspended,omitempty"`
-	Progressing string `json:"progressing,omitempty"`
-	Healthy     string `json:"healthy,omitempty"`
-
-	Message string `json:"message,omitempty"` // an expression that gives the message
-	Source  string `json:"source,omitempty"`  // where the facts come from
-}
-
-// Options adapt the judgement to a cluster. The zero value is the default.
+// Options adapt the judgement to a cluster. The zero value is the default. Its functions have to be safe for concurrent
+// use, and must not block: they are called for each object.
 type Options struct {
 	// IngressNeedsAddress makes an Ingress wait for its load balancer's address. Many ingress controllers never write one.
 	IngressNeedsAddress bool
 
 	// HasStatus says whether a kind has a status subresource, as discovery tells; known is false where that is not known.
 	// A kind without one is Healthy once present; an object of a kind with one is Progressing until its status is written.
+	// Nil knows nothing: an object without a status that nothing else judges is Unknown then.
 	HasStatus func(schema.GroupKind) (declared, known bool)
+
+	// WaitForFirstConsumer says whether a storage class binds its claims only once a pod uses them; known is false where
+	// that is not known. Nil knows nothing: an unbound claim that no provisioner works on blocks nobody then.
+	WaitForFirstConsumer func(storageClass string) (waits, known bool)
 }
 
 // Judge judges objects by compiled rules. It is immutable and safe for concurrent use.
 type Judge struct {
-	opts Options
+	opts  Options
+	rules []*ruleSet // in the order in which they are asked
 }
 
-// NewJudge compiles rules, which go before the shipped ones. It fails on the first rule that does not compile.
+// NewJudge returns a Judge that asks rules before the shipped ones, and both before the functions of built-in kinds.
+// It fails on the first rule that does not compile, naming it. Compiling takes a while: keep the Judge.
 func NewJudge(rules []Rule, opts Options) (*Judge, error) {
-	return &Judge{opts: opts}, nil
+	set, err := newRuleSet(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &Judge{opts: opts, rules: []*ruleSet{set, shipped()}}, nil
 }
 
-var defaultJudge = sync.OnceValue(func() *Judge { return &Judge{} })
+// shipped compiles the shipped rules once for all Judges. A test compiles them too, so they do.
+var shipped = sync.OnceValue(func() *ruleSet {
+	rules, err := ShippedRules()
+	if err != nil {
+		panic(err)
+	}
+	set, err := newRuleSet(rules)
+	if err != nil {
+		panic(err)
+	}
+	return set
+})
+
+var defaultJudge = sync.OnceValue(func() *Judge { return &Judge{rules: []*ruleSet{shipped()}} })
 
 // Of returns the health of obj. A nil object is Missing.
+// It neither changes nor keeps obj, never blocks and is safe for concurrent use.
 func (j *Judge) Of(obj *unstructured.Unstructured) Result {
 	if obj == nil || obj.Object == nil {
-		return Result{Code: Missing, Reason: "NotFound", Message: "not in the cluster", Rule: "missing"}
+		return Absent(nil, "")
 	}
 	return j.judge(obj.Object)
+}
+
+// judge is the order of the package's doc comment.
+func (j *Judge) judge(o fields) Result {
+	gk := groupKind(o)
+	metadata, status := o.at("metadata"), o.at("status")
+	if metadata.str("deletionTimestamp") != "" {
+		return terminating(gk, metadata, status)
+	}
+	kind, isBuiltin := builtins[gk]
+	if !isBuiltin {
+		if r, ok := stale(metadata, status); ok {
+			return r
+		}
+	}
+	for _, set := range j.rules {
+		if rule := set.find(gk); rule != nil {
+			if r, ok := rule.judge(o); ok {
+				return r
+			}
+		}
+	}
+	if isBuiltin {
+		r := kind.judge(j, o, status)
+		r.Rule = kind.rule
+		return r
+	}
+	if !Judged(gk) {
+		return Result{Code: Healthy, Reason: "Present", Message: "present; its kind has no health", Rule: "builtin/" + gk.Kind}
+	}
+	return j.generic(gk, o, status)
+}
+
+// generic judges a kind that nothing is known about.
+func (j *Judge) generic(gk schema.GroupKind, o, status fields) Result {
+	if r, ok := byConditions(o, status); ok {
+		return r
+	}
+	if r, ok := byParents(o, status); ok {
+		return r
+	}
+	if r, ok := byPhase(status); ok {
+		return r
+	}
+	return j.byPresence(gk, status)
 }

@@ -10,7 +10,7 @@ import (
 var kindsWithoutHealth = func() map[schema.GroupKind]bool {
 	kinds := make(map[schema.GroupKind]bool)
 	for group, names := range map[string]string{
-		"": "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PodTemplate ResourceQuota Secret ServiceAccount",
+		"":                             "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PodTemplate ResourceQuota Secret ServiceAccount",
 		"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding ValidatingAdmissionPolicyBinding",
 		"apps":                         "ControllerRevision",
 		"certificates.k8s.io":          "ClusterTrustBundle",
@@ -44,24 +44,45 @@ func groupKind(o fields) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: o.str("kind")}
 }
 
-// judge is the order of the package's doc comment.
-func (j *Judge) judge(o fields) Result {
-	gk := groupKind(o)
-	if !Judged(gk) {
-		return Result{Code: Healthy, Reason: "Present", Message: "present; its kind has no health", Rule: "builtin/" + gk.Kind}
-	}
-	metadata, status := o.at("metadata"), o.at("status")
-	if metadata.str("deletionTimestamp") != "" {
-		return terminating(metadata)
-	}
-	if observed, generation := status.num("observedGeneration"), metadata.num("generation"); status.has("observedGeneration") && observed < generation {
-		return behind(observed, generation)
-	}
-	if r, ok := byConditions(o, status); ok {
-		return r
-	}
-	if r, ok := byPhase(status); ok {
-		return r
-	}
-	return j.byPresence(gk, status)
+// A kindFunc judges an object of one built-in kind. The rule of its result is filled in by the caller.
+type kindFunc func(j *Judge, o, status fields) Result
+
+type builtin struct {
+	rule  string // "builtin/Deployment"
+	judge kindFunc
 }
+
+var builtins = func() map[schema.GroupKind]builtin {
+	kinds := make(map[schema.GroupKind]builtin)
+	for group, funcs := range map[string]map[string]kindFunc{
+		"": {
+			"Namespace": namespace, "PersistentVolume": persistentVolume, "PersistentVolumeClaim": persistentVolumeClaim,
+			"Pod": pod, "ReplicationController": replicaSet, "Service": service,
+		},
+		"admissionregistration.k8s.io": {
+			"MutatingWebhookConfiguration": webhookConfiguration, "ValidatingWebhookConfiguration": webhookConfiguration,
+			"ValidatingAdmissionPolicy": admissionPolicy,
+		},
+		"apiextensions.k8s.io":   {"CustomResourceDefinition": customResourceDefinition},
+		"apiregistration.k8s.io": {"APIService": apiService},
+		"apps": {
+			"DaemonSet": daemonSet, "Deployment": deployment, "ReplicaSet": replicaSet, "StatefulSet": statefulSet,
+		},
+		"autoscaling":                  {"HorizontalPodAutoscaler": horizontalPodAutoscaler},
+		"batch":                        {"CronJob": cronJob, "Job": job},
+		"certificates.k8s.io":          {"CertificateSigningRequest": certificateSigningRequest},
+		"discovery.k8s.io":             {"EndpointSlice": endpointSlice},
+		"flowcontrol.apiserver.k8s.io": {"FlowSchema": flowControl, "PriorityLevelConfiguration": flowControl},
+		"gateway.networking.k8s.io": {
+			"Gateway": gateway, "GRPCRoute": route, "HTTPRoute": route, "TCPRoute": route, "TLSRoute": route, "UDPRoute": route,
+		},
+		"networking.k8s.io": {"Ingress": ingress},
+		"policy":            {"PodDisruptionBudget": podDisruptionBudget},
+		"resource.k8s.io":   {"ResourceClaim": resourceClaim},
+	} {
+		for kind, judge := range funcs {
+			kinds[schema.GroupKind{Group: group, Kind: kind}] = builtin{rule: "builtin/" + kind, judge: judge}
+		}
+	}
+	return kinds
+}()

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -62,8 +63,17 @@ func phaseCode(word string) Code {
 // camel makes one CamelCase word of a phase: "Creation failed" is CreationFailed.
 func camel(word string) string {
 	var b strings.Builder
-	for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r == ' ' || r == '-' || r == '_' }) {
-		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	start := true
+	for _, r := range word {
+		if r == ' ' || r == '-' || r == '_' {
+			start = true
+			continue
+		}
+		if start {
+			r = unicode.ToUpper(r)
+		}
+		b.WriteRune(r)
+		start = false
 	}
 	return b.String()
 }
@@ -95,12 +105,40 @@ func behind(observed, generation int64) Result {
 	}
 }
 
+// stale returns a result where the status is about an older generation. Some controllers (Flux) raise
+// status.observedGeneration only when they are done: a condition that is about the newest generation and says that it
+// failed goes first.
+func stale(metadata, status fields) (Result, bool) {
+	observed, known := toInt(status["observedGeneration"])
+	generation := metadata.num("generation")
+	if !known || observed >= generation {
+		return Result{}, false
+	}
+	for _, v := range status.list("conditions") {
+		c, valid := asCondition(v)
+		if raw := asFields(v); valid && raw.num("observedGeneration") == generation {
+			p, _ := polarityOf(c.kind)
+			if r, says := c.judge(p, raw, generation); says && r.Code == Degraded {
+				r.Rule = "conditions"
+				return r, true
+			}
+		}
+	}
+	return behind(observed, generation), true
+}
+
 // terminating is the result for an object that is being deleted.
-func terminating(metadata fields) Result {
-	r := Result{Code: Progressing, Reason: "Terminating", Message: "being deleted", Rule: "deletion"}
+func terminating(gk schema.GroupKind, metadata, status fields) Result {
+	if gk == (schema.GroupKind{Kind: "Namespace"}) {
+		r := namespaceTerminating(status)
+		r.Rule = "builtin/Namespace"
+		return r
+	}
+	r := progressing("Terminating", "being deleted")
 	if names := joinStrings(metadata.list("finalizers")); names != "" {
 		r.Message += ", waiting for finalizers: " + names
 	}
+	r.Rule = "deletion"
 	return r
 }
 

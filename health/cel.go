@@ -1,0 +1,139 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+)
+
+// costLimit bounds what one expression may do, in CEL's cost units: about one for each field read or comparison.
+// It keeps the worst expression on the biggest object near a millisecond.
+const costLimit = 10_000
+
+// newEnv declares what an expression may use: the variable object, CEL's standard functions with optional fields
+// (object.?status.?phase) and strings, and functions that read what may be absent without failing:
+//
+//	object.condition('Ready')         its status: 'True', 'False', 'Unknown', or '' where it is absent
+//	object.reason('Ready')            its reason, or ''
+//	object.says('Ready')              its message, or else its reason, or ''
+//	object.text('status.phase')       a scalar as a string, or ''
+//	object.number('status.replicas')  a number, or 0
+//	object.items('status.members')    a list, or []
+//	object.present('status.url')      whether there is anything but null
+func newEnv() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("object", objectType),
+		cel.OptionalTypes(),
+		ext.Strings(),
+		reader("condition", cel.StringType, func(o fields, kind string) ref.Val {
+			return types.String(o.at("status").condition(kind).status)
+		}),
+		reader("reason", cel.StringType, func(o fields, kind string) ref.Val {
+			return types.String(o.at("status").condition(kind).reason)
+		}),
+		reader("says", cel.StringType, func(o fields, kind string) ref.Val {
+			if c := o.at("status").condition(kind); c.message != "" || c.reason != "" {
+				return types.String(c.text())
+			}
+			return types.String("")
+		}),
+		reader("text", cel.StringType, func(o fields, path string) ref.Val { return types.String(scalar(o.dig(path))) }),
+		reader("number", cel.IntType, func(o fields, path string) ref.Val {
+			n, _ := toInt(o.dig(path))
+			return types.Int(n)
+		}),
+		reader("items", cel.ListType(cel.DynType), func(o fields, path string) ref.Val {
+			list, _ := o.dig(path).([]any)
+			return types.DefaultTypeAdapter.NativeToValue(list)
+		}),
+		reader("present", cel.BoolType, func(o fields, path string) ref.Val { return types.Bool(o.dig(path) != nil) }),
+	)
+}
+
+var objectType = cel.MapType(cel.StringType, cel.DynType)
+
+// reader declares a function object.NAME(string) that reads the object in place.
+func reader(name string, result *cel.Type, read func(o fields, arg string) ref.Val) cel.EnvOption {
+	return cel.Function(name, cel.MemberOverload("object_"+name, []*cel.Type{objectType, cel.StringType}, result,
+		cel.BinaryBinding(func(object, arg ref.Val) ref.Val {
+			m, ok := object.Value().(map[string]any)
+			s, isString := arg.Value().(string)
+			if !ok || !isString {
+				return types.NewErr("%s: wants an object and a string", name)
+			}
+			return read(m, s)
+		})))
+}
+
+// dig returns what is at a dotted path, or nil.
+func (f fields) dig(path string) any {
+	for {
+		key, rest, more := strings.Cut(path, ".")
+		if !more {
+			return f[key]
+		}
+		f, path = f.at(key), rest
+	}
+}
+
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool, int64, float64:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// An expression is compiled CEL that gives a value of one type.
+type expression struct {
+	source  string
+	program cel.Program
+}
+
+// compile checks and plans source, which has to give a value of the wanted type, or one that is only known when it runs.
+func compile(env *cel.Env, source string, want *cel.Type) (*expression, error) {
+	ast, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, issues.Err()
+	}
+	if got := ast.OutputType(); !got.IsExactType(want) && !got.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("gives a %s, wanted a %s: %s", got, want, source)
+	}
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, fmt.Errorf("planning %s: %w", source, err)
+	}
+	return &expression{source: source, program: program}, nil
+}
+
+// activation binds the variable object, in place.
+type activation struct{ object map[string]any }
+
+func (a activation) ResolveName(name string) (any, bool) {
+	if name == "object" {
+		return a.object, true
+	}
+	return nil, false
+}
+
+func (a activation) Parent() cel.Activation { return nil }
+
+// eval runs e on an object; T is bool or string.
+func eval[T bool | string](e *expression, a cel.Activation) (T, error) {
+	var zero T
+	v, _, err := e.program.Eval(a)
+	if err != nil {
+		return zero, err
+	}
+	got, ok := v.Value().(T)
+	if !ok {
+		return zero, fmt.Errorf("gave a %s, wanted a %T", v.Type().TypeName(), zero)
+	}
+	return got, nil
+}

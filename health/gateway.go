@@ -1,0 +1,57 @@
+package health
+
+import "fmt"
+
+// gateway judges a Gateway by its own conditions and those of its listeners.
+func gateway(_ *Judge, o, status fields) Result {
+	worst, ok := byConditions(o, status)
+	if !ok {
+		return progressing("NotObserved", "waiting for a controller to accept it")
+	}
+	for _, v := range status.list("listeners") {
+		listener := asFields(v)
+		if r, says := byConditions(o, listener); says && r.Code.WorseThan(worst.Code) {
+			worst = r
+			worst.Message = fmt.Sprintf("listener %s: %s", listener.str("name"), r.Message)
+		}
+	}
+	if worst.Code == Healthy {
+		return healthy("Programmed", "programmed with %d listeners", len(status.list("listeners")))
+	}
+	return worst
+}
+
+// byParents judges what attaches to others and has conditions for each of them: a route's status.parents, a policy's
+// status.ancestors. ok is false where status has neither.
+func byParents(o, status fields) (worst Result, ok bool) {
+	for _, list := range []struct{ key, ref, what string }{{"parents", "parentRef", "parent"}, {"ancestors", "ancestorRef", "ancestor"}} {
+		for _, v := range status.list(list.key) {
+			parent := asFields(v)
+			r, says := byConditions(o, parent)
+			if !says || ok && !r.Code.WorseThan(worst.Code) {
+				continue
+			}
+			worst, ok = r, true
+			worst.Message = fmt.Sprintf("%s %s: %s", list.what, parent.at(list.ref).str("name"), r.Message)
+		}
+	}
+	worst.Rule = "conditions"
+	return worst, ok
+}
+
+// route judges the Gateway API's routes: each parent that the spec names has to accept it.
+func route(_ *Judge, o, status fields) Result {
+	wanted, answered := len(o.at("spec").list("parentRefs")), len(status.list("parents"))
+	r, ok := byParents(o, status)
+	switch {
+	case wanted == 0:
+		return healthy("NoParents", "attached to no parent")
+	case !ok:
+		return progressing("NotObserved", "waiting for its %d parents to accept it", wanted)
+	case r.Code == Healthy && answered < wanted:
+		return progressing("ParentsPending", "%d of %d parents accepted it", answered, wanted)
+	case r.Code == Healthy:
+		return healthy("Accepted", "accepted by %d of %d parents", answered, wanted)
+	}
+	return r
+}
