@@ -1,0 +1,260 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Desired is one object as Git declares it.
+type Desired struct {
+	// Digest is the digest of the configuration.
+	Digest string
+	// Config returns the configuration; it is only called for objects that are not plainly in sync.
+	// The result is not changed.
+	Config func() (map[string]any, error)
+}
+
+// Observed is what the metadata of the live object says.
+type Observed struct {
+	Exists  bool
+	Applied Applied
+	// Fields is the digest of the fields we own now; see OwnFields.
+	Fields string
+	// Touched says that a person's tool has written to the object, so that it may have added fields.
+	Touched bool
+	// Managed are the managed fields; they may be left out where Whole holds for the observation alone.
+	Managed []metav1.ManagedFieldsEntry
+}
+
+// Whole reports whether everything that was last applied is still ours, nothing was left to others and no person's
+// tool added anything: then only a change in Git can bring the object out of sync.
+func (o Observed) Whole() bool {
+	return o.Exists && !o.Applied.Partial && !o.Touched && o.Fields != "" && o.Fields == o.Applied.Fields
+}
+
+// Touched reports whether a person's tool has an entry among the managed fields from which additions are undone.
+func Touched(entries []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return undone(claim{owner: ownerOf(&e)}) })
+}
+
+// State is how an object stands against Git.
+type State string
+
+const (
+	InSync  State = "Synced"
+	Missing State = "Missing" // not there
+	Changed State = "Changed" // Git has another configuration than the one last applied
+	Drifted State = "Drifted" // fields were taken or added, and are to be put right
+	Held    State = "Held"    // fields were taken, and are left as they are
+)
+
+// Comparison is the result of Compare.
+type Comparison struct {
+	State State
+	// Losses are the declared fields that somebody else owns, each with what to do about it.
+	Losses []DecidedLoss
+	// Extras are fields that people's tools added.
+	Extras []Extra
+	// Release are fields that we own and are about to stop applying, whose value must stay as it is.
+	Release []fieldpath.Path
+
+	leaveOut [][]string
+}
+
+// DecidedLoss is a loss and what to do about it.
+type DecidedLoss struct {
+	Loss
+	Decision
+}
+
+// Compare tells how an object stands and what to do about each of its fields; manager is our own field manager.
+// For an object in sync it allocates nothing and does not look at its configuration.
+func Compare(d Desired, o Observed, c Context, manager string) (Comparison, error) {
+	switch {
+	case !o.Exists:
+		return Comparison{State: Missing}, nil
+	case o.Applied.Config == d.Digest && o.Whole():
+		return Comparison{State: InSync}, nil
+	}
+	config, err := d.Config()
+	if err != nil {
+		return Comparison{}, err
+	}
+	fields, err := ParseFields(o.Managed, manager)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("comparing %s: %w", c.Object, err)
+	}
+	return compare(config, fields, c, d.Digest != o.Applied.Config), nil
+}
+
+func compare(config map[string]any, fields Fields, c Context, changed bool) Comparison {
+	cmp := Comparison{State: InSync}
+	held, enforced := false, false
+	for _, l := range Losses(config, fields) {
+		d := DecidedLoss{l, Decide(l, c)}
+		cmp.Losses = append(cmp.Losses, d)
+		if d.Verdict == Enforce {
+			enforced = true
+		} else {
+			held = held || d.Verdict == Hold
+			cmp.leaveOut = append(cmp.leaveOut, l.Pointer)
+		}
+	}
+	cmp.Extras = Extras(config, fields)
+	switch {
+	case changed:
+		cmp.State = Changed
+	case enforced, len(cmp.Extras) > 0:
+		cmp.State = Drifted
+	case held:
+		cmp.State = Held
+	}
+	if cmp.State == Changed || cmp.State == Drifted {
+		cmp.release(config, fields, c)
+	}
+	return cmp
+}
+
+// Forced reports whether putting the object right takes fields from somebody.
+func (c Comparison) Forced() bool {
+	return slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
+}
+
+// Partial reports whether some declared fields are left to others.
+func (c Comparison) Partial() bool { return len(c.leaveOut) > 0 }
+
+// Apply returns the configuration to apply: config less what is left to others. config is not changed.
+func (c Comparison) Apply(config map[string]any) map[string]any {
+	if len(c.leaveOut) == 0 {
+		return config
+	}
+	out := config
+	// From the end, so that taking out a list item does not move the ones before it.
+	pointers := slices.Clone(c.leaveOut)
+	slices.SortFunc(pointers, func(a, b []string) int { return -comparePointers(a, b) })
+	for _, p := range pointers {
+		if v, keep := without(out, p); keep {
+			out = v.(map[string]any)
+		}
+	}
+	return out
+}
+
+// release finds the fields that are ours and are to be handed over with their value:
+// the size of a workload when its line leaves Git or an autoscaler arrives, and what a policy now leaves to others.
+// Every other field that leaves Git is removed, as server-side apply does: taking a line out means just that.
+func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) {
+	if fields.own == nil {
+		return
+	}
+	for p := range fields.own.All() {
+		leaf := Loss{Path: p}
+		switch {
+		case IsReplicas(p):
+			if _, isDeclared := pointerTo(config, p); isDeclared && ctx.Autoscaler == "" && !policyYields(leaf, config, ctx) {
+				continue
+			}
+		case !policyYields(leaf, config, ctx):
+			continue
+		}
+		c.Release = append(c.Release, p.Copy())
+		if pointer, ok := pointerTo(config, p); ok {
+			c.leaveOut = append(c.leaveOut, pointer)
+		}
+	}
+}
+
+// policyYields reports whether a policy leaves a field that is ours to whoever comes: one that names no managers.
+func policyYields(leaf Loss, config map[string]any, ctx Context) bool {
+	for _, p := range ctx.Policies {
+		if len(p.Managers) > 0 || p.Verdict != Yield || len(p.Paths) == 0 {
+			continue
+		}
+		leaf.Pointer, _ = pointerTo(config, leaf.Path)
+		if p.Matches(ctx.Object, leaf) {
+			return true
+		}
+	}
+	return false
+}
+
+// pointerTo returns where config declares the field p.
+func pointerTo(config map[string]any, p fieldpath.Path) ([]string, bool) {
+	var v any = config
+	var pointer []string
+	for _, pe := range p {
+		switch at := v.(type) {
+		case map[string]any:
+			if pe.FieldName == nil {
+				return nil, false
+			}
+			next, ok := at[*pe.FieldName]
+			if !ok {
+				return nil, false
+			}
+			v, pointer = next, append(pointer, *pe.FieldName)
+		case []any:
+			i := slices.IndexFunc(at, func(item any) bool { return fitsDefaults(item, pe) })
+			if i < 0 {
+				return nil, false
+			}
+			v, pointer = at[i], append(pointer, strconv.Itoa(i))
+		default:
+			return nil, false
+		}
+	}
+	return pointer, true
+}
+
+// comparePointers orders list indexes as numbers.
+func comparePointers(a, b []string) int {
+	return slices.CompareFunc(a, b, func(x, y string) int {
+		if isIndex(x) && isIndex(y) && len(x) != len(y) {
+			return len(x) - len(y)
+		}
+		return strings.Compare(x, y)
+	})
+}
+
+// without returns a copy of v that lacks what pointer leads to, and keep=false when nothing is left of it.
+// Only the way to it is copied.
+func without(v any, pointer []string) (_ any, keep bool) {
+	if len(pointer) == 0 {
+		return nil, false
+	}
+	switch at := v.(type) {
+	case map[string]any:
+		child, ok := at[pointer[0]]
+		if !ok {
+			return v, true
+		}
+		out := make(map[string]any, len(at))
+		for k, x := range at {
+			out[k] = x
+		}
+		if rest, keep := without(child, pointer[1:]); keep {
+			out[pointer[0]] = rest
+		} else {
+			delete(out, pointer[0])
+		}
+		return out, len(out) > 0
+	case []any:
+		i, err := strconv.Atoi(pointer[0])
+		if err != nil || i < 0 || i >= len(at) {
+			return v, true
+		}
+		out := slices.Clone(at)
+		if rest, keep := without(at[i], pointer[1:]); keep {
+			out[i] = rest
+		} else {
+			out = slices.Delete(out, i, i+1)
+		}
+		return out, len(out) > 0
+	}
+	return v, true
+}

@@ -1,0 +1,202 @@
+package diff
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Extra is one field that a person's tool added to an object of ours and Git does not declare.
+type Extra struct {
+	Path  fieldpath.Path
+	Owner Owner
+}
+
+// restartedAt is what `kubectl rollout restart` writes into a pod template: a request, not a configuration.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// Extras returns what people's tools own that config does not declare and that is not left to them: labels and
+// annotations of the object itself are theirs, and so are the restart request and the status.
+// An item or subtree that is wholly theirs is one extra, at its top.
+func Extras(config map[string]any, f Fields) []Extra {
+	var extras []Extra
+	for _, c := range f.foreign {
+		if !undone(c) {
+			continue
+		}
+		set := c.extra(config, f)
+		for _, p := range tops(set) {
+			extras = append(extras, Extra{Path: p, Owner: c.owner})
+		}
+	}
+	slices.SortStableFunc(extras, func(a, b Extra) int { return a.Path.Compare(b.Path) })
+	return extras
+}
+
+// undone reports whether additions of the claim's owner are undone: only what a person wrote to the main resource by
+// an update. An Apply entry is another applier's, and a subresource is a request of its own.
+func undone(c claim) bool {
+	return ClassOf(c.owner.Manager) == Person && c.owner.Operation == string(metav1.ManagedFieldsOperationUpdate) && c.owner.Subresource == ""
+}
+
+// extra returns the part of the claim that nobody else owns, Git does not declare and is undone.
+func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
+	others := &fieldpath.Set{}
+	if f.own != nil {
+		others = f.own
+	}
+	for _, o := range f.foreign {
+		if o.owner != c.owner && !undone(o) {
+			others = others.Union(o.set)
+		}
+	}
+	extra := &fieldpath.Set{}
+	for p := range c.set.All() {
+		if !left(p) && !others.Has(p) && !declared(config, p) && !underOwnedLeaf(others, p) {
+			extra.Insert(p.Copy())
+		}
+	}
+	return extra
+}
+
+// left reports whether a field stays with whoever added it.
+func left(p fieldpath.Path) bool {
+	field := func(i int) string {
+		if i < len(p) && p[i].FieldName != nil {
+			return *p[i].FieldName
+		}
+		return ""
+	}
+	switch field(0) {
+	case "status", "apiVersion", "kind":
+		return true
+	case "metadata":
+		return field(1) != "finalizers" && field(1) != "ownerReferences"
+	}
+	if last := field(len(p) - 1); last == restartedAt {
+		return true
+	}
+	// The maps around the restart request come and go with it.
+	return isTemplateMeta(p)
+}
+
+// isTemplateMeta reports whether p is the bare "metadata" or "annotations" of a pod template.
+func isTemplateMeta(p fieldpath.Path) bool {
+	n := len(p)
+	name := func(i int) string {
+		if i >= 0 && p[i].FieldName != nil {
+			return *p[i].FieldName
+		}
+		return ""
+	}
+	return name(n-1) == "annotations" && name(n-2) == "metadata" || name(n-1) == "metadata" && name(n-2) == "template"
+}
+
+// declared reports whether config has something at p: then the field is a loss, not an extra.
+func declared(config map[string]any, p fieldpath.Path) bool {
+	var v any = config
+	for _, pe := range p {
+		switch at := v.(type) {
+		case map[string]any:
+			if pe.FieldName == nil {
+				return true // the declared value is of another shape: it counts as lost as a whole
+			}
+			next, ok := at[*pe.FieldName]
+			if !ok {
+				return false
+			}
+			v = next
+		case []any:
+			i := slices.IndexFunc(at, func(item any) bool { return fitsDefaults(item, pe) })
+			if i < 0 {
+				return false
+			}
+			v = at[i]
+		default:
+			return v != nil
+		}
+	}
+	return true
+}
+
+// underOwnedLeaf reports whether a field above p is owned as a whole.
+func underOwnedLeaf(s *fieldpath.Set, p fieldpath.Path) bool {
+	for _, pe := range p[:max(len(p)-1, 0)] {
+		child, ok := s.Children.Get(pe)
+		if !ok {
+			return s.Members.Has(pe)
+		}
+		s = child
+	}
+	return false
+}
+
+// tops returns the topmost paths of s: those with no member above them.
+func tops(s *fieldpath.Set) []fieldpath.Path {
+	var out []fieldpath.Path
+	for p := range s.All() {
+		if !slices.ContainsFunc(out, func(top fieldpath.Path) bool { return isBelow(top, p) }) {
+			out = append(out, p.Copy())
+		}
+	}
+	return out
+}
+
+func isBelow(top, p fieldpath.Path) bool {
+	return len(p) > len(top) && p[:len(top)].Equals(top)
+}
+
+// Fold returns managed fields in which our entry has taken over the extras of entries, so that the next apply, which
+// does not list them, removes them; ok is false where there is nothing to fold. entries are not changed.
+//
+// A forced apply alone cannot do this: it adds Git's items beside the ones that it does not know of.
+func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager string) (folded []metav1.ManagedFieldsEntry, ok bool, err error) {
+	f, err := ParseFields(entries, manager)
+	if err != nil || f.own == nil {
+		return nil, false, err
+	}
+	taken := &fieldpath.Set{}
+	for i := range entries {
+		e := entries[i]
+		c := claim{owner: ownerOf(&e), version: e.APIVersion}
+		if e.FieldsV1 == nil || !undone(c) || e.APIVersion != f.version {
+			folded = append(folded, e)
+			continue
+		}
+		c.set = &fieldpath.Set{}
+		if err := c.set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			return nil, false, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		}
+		extra := c.extra(config, f)
+		if extra.Empty() {
+			folded = append(folded, e)
+			continue
+		}
+		taken = taken.Union(extra)
+		if rest := c.set.Difference(extra); !rest.Empty() {
+			if e.FieldsV1, err = encode(rest); err != nil {
+				return nil, false, err
+			}
+			folded = append(folded, e)
+		}
+	}
+	if taken.Empty() {
+		return nil, false, nil
+	}
+	own := ownEntry(folded, manager)
+	own.FieldsV1, err = encode(f.own.Union(taken))
+	return folded, err == nil, err
+}
+
+func encode(s *fieldpath.Set) (*metav1.FieldsV1, error) {
+	b, err := s.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing managed fields: %w", err)
+	}
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes(b)
+	return fields, nil
+}

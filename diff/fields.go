@@ -1,0 +1,79 @@
+package diff
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Owner is one entry of metadata.managedFields: who wrote fields, how and when.
+// The zero Owner is nobody: the field was removed, or the API server no longer knows who took it.
+type Owner struct {
+	Manager, Operation, Subresource string
+	Time                            time.Time
+}
+
+// Ancient is the manager into which the API server merges the oldest entries beyond ten.
+const Ancient = "ancient-changes"
+
+// String returns the owner as people say it: `kubectl-edit`, `kube-controller-manager (scale)`.
+func (o Owner) String() string {
+	switch {
+	case o.Manager == "":
+		return "nobody"
+	case o.Manager == Ancient:
+		return "unknown (" + Ancient + ")"
+	case o.Subresource != "":
+		return o.Manager + " (" + o.Subresource + ")"
+	}
+	return o.Manager
+}
+
+// Applies reports whether the owner is another applier: an Apply entry.
+func (o Owner) Applies() bool { return o.Operation == string(metav1.ManagedFieldsOperationApply) }
+
+// Fields are the parsed managed fields of one object, split into ours and everybody else's.
+type Fields struct {
+	own     *fieldpath.Set // nil where we have no entry
+	version string         // apiVersion of our entry
+	foreign []claim
+}
+
+type claim struct {
+	owner   Owner
+	version string
+	set     *fieldpath.Set
+}
+
+// ParseFields reads managed fields; manager is our own. It returns an error when an entry is not well-formed.
+func ParseFields(entries []metav1.ManagedFieldsEntry, manager string) (Fields, error) {
+	var f Fields
+	own := ownEntry(entries, manager)
+	for i := range entries {
+		e := &entries[i]
+		if e.FieldsV1 == nil {
+			continue
+		}
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			return Fields{}, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		}
+		if e == own {
+			f.own, f.version = set, e.APIVersion
+			continue
+		}
+		f.foreign = append(f.foreign, claim{owner: ownerOf(e), version: e.APIVersion, set: set})
+	}
+	return f, nil
+}
+
+func ownerOf(e *metav1.ManagedFieldsEntry) Owner {
+	o := Owner{Manager: e.Manager, Operation: string(e.Operation), Subresource: e.Subresource}
+	if e.Time != nil {
+		o.Time = e.Time.Time
+	}
+	return o
+}

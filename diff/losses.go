@@ -1,0 +1,267 @@
+package diff
+
+import (
+	"slices"
+	"strconv"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// Loss is one declared field that we do not own.
+type Loss struct {
+	// Path is the field as managed fields write it.
+	Path fieldpath.Path
+	// Pointer is the same place in the declared configuration, as the elements of a JSON pointer.
+	Pointer []string
+	// Owner has it now; the zero Owner where the field was removed.
+	Owner Owner
+}
+
+// Losses returns the fields of config that f does not list as ours, with their new owners, in the order of the paths.
+// A subtree that nobody owns any longer is one loss, at its top. config is not changed.
+//
+// No schema is needed: what is a list with keys, a set or an atomic value shows in the entries themselves.
+func Losses(config map[string]any, f Fields) []Loss {
+	w := walker{}
+	node := node{own: f.own}
+	if node.own == nil {
+		node.own = &fieldpath.Set{}
+	}
+	for _, c := range f.foreign {
+		node.foreign = append(node.foreign, claim{owner: c.owner, set: c.set})
+	}
+	w.fields(config, node, nil, nil, topLevel)
+	slices.SortStableFunc(w.losses, func(a, b Loss) int { return a.Path.Compare(b.Path) })
+	return w.losses
+}
+
+// node is one place in the tree: what we own below it and what others own below it. own is nil where we own nothing.
+type node struct {
+	own     *fieldpath.Set
+	foreign []claim
+}
+
+type walker struct{ losses []Loss }
+
+// identity are the fields that server-side apply takes as the object's name and never lists.
+var (
+	identityTop  = map[string]bool{"apiVersion": true, "kind": true}
+	identityMeta = map[string]bool{"name": true, "namespace": true, "resourceVersion": true, "uid": true, "generation": true, "creationTimestamp": true, "managedFields": true, "selfLink": true}
+)
+
+type level int
+
+const (
+	topLevel level = iota
+	metadataLevel
+	deeper
+)
+
+func (w *walker) fields(m map[string]any, n node, path fieldpath.Path, pointer []string, l level) {
+	for name, v := range m {
+		next := deeper
+		switch {
+		case v == nil, l == topLevel && identityTop[name], l == metadataLevel && identityMeta[name]:
+			continue // a null declares nothing that could be lost
+		case l == topLevel && name == "metadata":
+			next = metadataLevel
+		}
+		w.child(v, n, fieldpath.FieldNameElement(name), path, append(slices.Clip(pointer), name), next)
+	}
+}
+
+// child looks at one field or list item: pe below the node n, with the declared value v.
+func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.Path, pointer []string, l level) {
+	path = append(slices.Clip(path), pe)
+	sub := n.descend(pe)
+	isMember := n.own != nil && n.own.Members.Has(pe)
+	if l == metadataLevel && len(path) == 1 {
+		if m, ok := v.(map[string]any); ok {
+			w.fields(m, sub.orEmpty(), path, pointer, metadataLevel)
+			return
+		}
+	}
+	if isMember && sub.own == nil {
+		return // a leaf, or a value owned as a whole
+	}
+	if sub.own == nil {
+		if owner, ok := n.takenWhole(pe); ok {
+			w.losses = append(w.losses, Loss{path, pointer, owner})
+			return
+		}
+		if len(sub.foreign) == 0 {
+			w.losses = append(w.losses, Loss{path, pointer, Owner{}})
+			return
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) > 0 {
+			w.fields(v, sub, path, pointer, deeper)
+			return
+		}
+	case []any:
+		if len(v) > 0 {
+			w.items(v, sub, path, pointer)
+			return
+		}
+	}
+	if !isMember {
+		// An empty value of ours into which somebody else put something.
+		w.losses = append(w.losses, Loss{path, pointer, latest(sub.foreign)})
+	}
+}
+
+func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string) {
+	for i, pe := range match(list, n.elements()) {
+		w.child(list[i], n, pe, path, append(slices.Clip(pointer), strconv.Itoa(i)), deeper)
+	}
+}
+
+func (n node) descend(pe fieldpath.PathElement) node {
+	var sub node
+	if n.own != nil {
+		sub.own, _ = n.own.Children.Get(pe)
+	}
+	for _, c := range n.foreign {
+		if set, ok := c.set.Children.Get(pe); ok {
+			sub.foreign = append(sub.foreign, claim{owner: c.owner, set: set})
+		}
+	}
+	return sub
+}
+
+func (n node) orEmpty() node {
+	if n.own == nil {
+		n.own = &fieldpath.Set{}
+	}
+	return n
+}
+
+// takenWhole finds who owns pe as a leaf: with nothing below it.
+func (n node) takenWhole(pe fieldpath.PathElement) (Owner, bool) {
+	var owners []claim
+	for _, c := range n.foreign {
+		if _, deeper := c.set.Children.Get(pe); c.set.Members.Has(pe) && !deeper {
+			owners = append(owners, c)
+		}
+	}
+	if len(owners) == 0 {
+		return Owner{}, false
+	}
+	return latest(owners), true
+}
+
+// latest returns the owner that wrote last; an earlier one shares the value with it.
+func latest(claims []claim) Owner {
+	var owner Owner
+	for i, c := range claims {
+		if i == 0 || c.owner.Time.After(owner.Time) {
+			owner = c.owner
+		}
+	}
+	return owner
+}
+
+// elements returns all list elements that anybody owns something of.
+func (n node) elements() []fieldpath.PathElement {
+	seen := fieldpath.MakePathElementSet(8)
+	add := func(s *fieldpath.Set) {
+		s.Members.Iterate(func(pe fieldpath.PathElement) { seen.Insert(pe) })
+		s.Children.Iterate(func(pe fieldpath.PathElement) { seen.Insert(pe) })
+	}
+	if n.own != nil {
+		add(n.own)
+	}
+	for _, c := range n.foreign {
+		add(c.set)
+	}
+	return slices.Collect(seen.All())
+}
+
+// match gives each declared item its element: by value in a set, by key in a list with keys. Items that carry all keys
+// choose first, so that one which relies on a defaulted key cannot take another's element; an item that fits none
+// gets a key made of its own fields where the others' keys tell which those are, else its index.
+func match(list []any, elements []fieldpath.PathElement) []fieldpath.PathElement {
+	out := make([]fieldpath.PathElement, len(list))
+	found := make([]bool, len(list))
+	used := make([]bool, len(elements))
+	for _, fits := range []func(any, fieldpath.PathElement) bool{fitsExactly, fitsDefaults, fitsLoosely} {
+		for i, item := range list {
+			for j, pe := range elements {
+				if !found[i] && !used[j] && fits(item, pe) {
+					out[i], found[i], used[j] = pe, true, true
+				}
+			}
+		}
+	}
+	for i, item := range list {
+		if !found[i] {
+			out[i] = unmatched(item, i, elements)
+		}
+	}
+	return out
+}
+
+func fitsExactly(item any, pe fieldpath.PathElement) bool { return fits(item, pe, nil) }
+
+// knownDefaults are the list keys of built-in kinds that have a default (k8s.io/api/core/v1: ServicePort.protocol and
+// ContainerPort.protocol).
+var knownDefaults = map[string]any{"protocol": "TCP"}
+
+func fitsDefaults(item any, pe fieldpath.PathElement) bool {
+	return fits(item, pe, func(name string, v value.Value) bool {
+		d, ok := knownDefaults[name]
+		return ok && value.Equals(value.NewValueInterface(d), v)
+	})
+}
+
+func fitsLoosely(item any, pe fieldpath.PathElement) bool {
+	return fits(item, pe, func(string, value.Value) bool { return true })
+}
+
+// fits reports whether pe can stand for item; absent decides about a key that the item does not carry.
+func fits(item any, pe fieldpath.PathElement, absent func(string, value.Value) bool) bool {
+	switch {
+	case pe.Value != nil:
+		return value.Equals(value.NewValueInterface(item), *pe.Value)
+	case pe.Key != nil:
+		m, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		carried := 0
+		for _, k := range *pe.Key {
+			v, ok := m[k.Name]
+			switch {
+			case ok && value.Equals(value.NewValueInterface(v), k.Value):
+				carried++
+			case ok, absent == nil, !absent(k.Name, k.Value):
+				return false
+			}
+		}
+		return carried > 0
+	}
+	return false
+}
+
+func unmatched(item any, i int, elements []fieldpath.PathElement) fieldpath.PathElement {
+	for _, pe := range elements {
+		switch m, isMap := item.(map[string]any); {
+		case pe.Value != nil && !isMap:
+			return fieldpath.ValueElement(value.NewValueInterface(item))
+		case pe.Key != nil && isMap:
+			var keys []value.Field
+			for _, k := range *pe.Key {
+				if v, ok := m[k.Name]; ok {
+					keys = append(keys, value.Field{Name: k.Name, Value: value.NewValueInterface(v)})
+				}
+			}
+			if len(keys) > 0 {
+				return fieldpath.KeyElement(keys...)
+			}
+		}
+	}
+	return fieldpath.IndexElement(i)
+}
