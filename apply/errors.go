@@ -1,0 +1,104 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Class is what an error of the API server means for what comes next.
+type Class string
+
+const (
+	// Conflict: somebody else owns a field that was not to be forced, or the object changed meanwhile. Look again.
+	Conflict Class = "Conflict"
+	// Deferred: what the object needs is not there yet, its namespace or its kind.
+	Deferred Class = "Deferred"
+	// Immutable: the object cannot be changed this way; it would have to be made anew.
+	Immutable Class = "Immutable"
+	// Transient: the API server or a webhook could not answer. Try again later.
+	Transient Class = "Transient"
+	// Forbidden: the agent may not do this.
+	Forbidden Class = "Forbidden"
+	// Rejected: the object is not valid, or admission refuses it.
+	Rejected Class = "Rejected"
+)
+
+// Classify sorts an error of a request; err must not be nil.
+func Classify(err error) Class {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Transient
+	case apierrors.IsConflict(err):
+		return Conflict
+	case meta.IsNoMatchError(err):
+		return Deferred
+	case apierrors.IsNotFound(err):
+		return Deferred // an apply finds nothing missing but the namespace or the kind
+	case apierrors.IsForbidden(err):
+		return forbiddenClass(err)
+	case isImmutable(err):
+		return Immutable
+	case isTransient(err):
+		return Transient
+	}
+	return Rejected
+}
+
+// forbiddenClass tells "you may not" from admission that says no with the same code, as quotas and Pod Security do.
+func forbiddenClass(err error) Class {
+	msg := err.Error()
+	switch {
+	case strings.Contains(msg, "because it is being terminated"), strings.Contains(msg, "not yet ready to handle request"):
+		return Transient
+	case strings.Contains(msg, "User \""):
+		return Forbidden
+	}
+	return Rejected
+}
+
+// isImmutable knows the two ways in which validation says that a field cannot change: k8s.io/apimachinery
+// validation.ValidateImmutableField, and the StatefulSet's own sentence.
+func isImmutable(err error) bool {
+	msg := err.Error()
+	return apierrors.IsInvalid(err) && (strings.Contains(msg, "field is immutable") ||
+		strings.Contains(msg, "updates to statefulset spec for fields other than") ||
+		strings.Contains(msg, "is immutable after creation") ||
+		strings.Contains(msg, "cannot change roleRef"))
+}
+
+func isTransient(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return isNetwork(err)
+	}
+	s := status.Status()
+	switch {
+	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsServiceUnavailable(err):
+		return true
+	case s.Code >= 500:
+		return true // also a webhook that cannot be reached: "failed calling webhook"
+	}
+	return s.Reason == metav1.StatusReasonUnknown && s.Code == 0
+}
+
+func isNetwork(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) || strings.Contains(err.Error(), "connection re") || strings.Contains(err.Error(), "EOF")
+}
+
+// Advice tells a person what to do about an error of class c; "" where the error says enough.
+func Advice(c Class) string {
+	switch c {
+	case Immutable:
+		return "this object cannot be changed in place: delete it, so that it is made anew, or take the change back in Git"
+	case Forbidden:
+		return "allow it to the agent with a ClusterRole labelled trueup.dev/aggregate-to-managed=true (trueup install --allow GROUP/RESOURCE)"
+	}
+	return ""
+}

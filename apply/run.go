@@ -1,0 +1,108 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+)
+
+// Result is what became of one object.
+type Result struct {
+	// Answer is the object as the API server gave it back; nil where Err is set.
+	Answer *unstructured.Unstructured
+	Err    error
+}
+
+// DryRunAll checks all objects at once and returns a result for each, in their order.
+func (w *Writer) DryRunAll(ctx context.Context, objects []*Object) []Result {
+	results := make([]Result, len(objects))
+	w.each(objects, func(i int) {
+		results[i].Answer, results[i].Err = w.DryRun(ctx, objects[i])
+	})
+	return results
+}
+
+// ApplyAll applies all objects, rank by rank, those of one rank at once, and returns a result for each, in their
+// order. One that fails does not stop the others. checked has the answer to the dry-run of each object, nil where
+// there is none. After the rank of CustomResourceDefinitions it waits until they are established, within a bound.
+// done, where it is not nil, is called once for each object as it is finished, concurrently.
+func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, checked []*unstructured.Unstructured, done func(i int, r Result)) []Result {
+	results := make([]Result, len(objects))
+	for rank := range ranks {
+		var members []*Object
+		var index []int
+		for i, o := range objects {
+			if Rank(o.Config.GroupVersionKind().GroupKind()) == rank {
+				members, index = append(members, o), append(index, i)
+			}
+		}
+		w.each(members, func(m int) {
+			i := index[m]
+			results[i].Answer, results[i].Err = w.Apply(ctx, objects[i], checked[i])
+			if done != nil {
+				done(i, results[i])
+			}
+		})
+		if rank == RankCRDs {
+			w.awaitEstablished(ctx, index, results)
+		}
+	}
+	return results
+}
+
+// each calls f for each object, as many at once as the Writer has slots for.
+func (w *Writer) each(objects []*Object, f func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(cap(w.slots), len(objects)) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range objects {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// establishWithin bounds the wait for a CustomResourceDefinition; it takes well under a second on an idle API server.
+const establishWithin = 30 * time.Second
+
+// awaitEstablished waits until the definitions that were just applied are served. One that does not get there in time
+// is no error here: its custom resources will say that their kind is not served.
+func (w *Writer) awaitEstablished(ctx context.Context, index []int, results []Result) {
+	ctx, cancel := context.WithTimeout(ctx, establishWithin)
+	defer cancel()
+	for _, i := range index {
+		if crd := results[i].Answer; crd != nil && !established(crd) {
+			_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+				live, err := w.request(ctx, crd, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+					return r.Get(ctx, crd.GetName(), metav1.GetOptions{})
+				})
+				return err == nil && established(live), nil
+			})
+		}
+	}
+	if len(index) > 0 {
+		w.kinds.Reset()
+	}
+}
+
+func established(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Established" {
+			return fmt.Sprint(m["status"]) == "True"
+		}
+	}
+	return false
+}

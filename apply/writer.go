@@ -1,0 +1,230 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// Writer writes objects to one cluster. Safe for concurrent use.
+type Writer struct {
+	client  dynamic.Interface
+	kinds   *Kinds
+	manager string
+	slots   chan struct{}
+}
+
+// NewWriter returns a Writer that applies as the field manager, with at most concurrency requests at once,
+// however many callers it has.
+func NewWriter(client dynamic.Interface, kinds *Kinds, manager string, concurrency int) *Writer {
+	return &Writer{client: client, kinds: kinds, manager: manager, slots: make(chan struct{}, concurrency)}
+}
+
+// Object is one object to apply.
+type Object struct {
+	// Config is the configuration; Seal may write to its metadata, nothing else changes it.
+	Config *unstructured.Unstructured
+	// ResourceVersion is the version that the decisions below were made about: when the object has changed meanwhile
+	// the API server answers with a conflict. It is required where Force or Fold is set.
+	ResourceVersion string
+	// Force takes fields from their owners.
+	Force bool
+	// Fold are managed fields to write first; see diff.Fold. Nil for none.
+	Fold []metav1.ManagedFieldsEntry
+	// Release are configurations to apply first under ReleaseManager, so that values which leave Config stay.
+	Release        *unstructured.Unstructured
+	ReleaseManager string
+	// Seal writes into config what is only known from the answer to a dry-run, and again from the answer to the
+	// apply itself; it reports whether config changed. Nil for nothing.
+	Seal func(config, answer *unstructured.Unstructured) (changed bool)
+}
+
+func (o *Object) String() string { return name(o.Config) }
+
+func name(u *unstructured.Unstructured) string {
+	if ns := u.GetNamespace(); ns != "" {
+		return u.GetKind() + " " + ns + "/" + u.GetName()
+	}
+	return u.GetKind() + " " + u.GetName()
+}
+
+// DryRun applies o without effect and returns the object as it would be stored, managed fields included.
+// It blocks for one request. A fold or release is not part of it: those cannot be tried without writing.
+func (w *Writer) DryRun(ctx context.Context, o *Object) (*unstructured.Unstructured, error) {
+	answer, err := w.apply(ctx, o, o.Config, w.manager, metav1.DryRunAll)
+	if err != nil {
+		return nil, fmt.Errorf("checking %s: %w", o, err)
+	}
+	return answer, nil
+}
+
+// Apply writes o: folds, releases, checks with a dry-run where checked is nil, and applies. It returns the stored
+// object. An object whose field set turns out other than the dry-run foretold is applied once more with the right
+// digest. It blocks for the requests that this takes.
+func (w *Writer) Apply(ctx context.Context, o *Object, checked *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	prepared := *o
+	if err := w.prepare(ctx, &prepared); err != nil {
+		return nil, err
+	}
+	if checked == nil {
+		var err error
+		if checked, err = w.DryRun(ctx, &prepared); err != nil {
+			return nil, err
+		}
+	}
+	if o.Seal != nil {
+		o.Seal(o.Config, checked)
+	}
+	answer, err := w.apply(ctx, &prepared, o.Config, w.manager)
+	if err == nil && o.Seal != nil && o.Seal(o.Config, answer) {
+		prepared.ResourceVersion = ""
+		answer, err = w.apply(ctx, &prepared, o.Config, w.manager)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("applying %s: %w", o, err)
+	}
+	return answer, nil
+}
+
+// prepare does what must be written before the apply itself, and moves o's resource version along.
+func (w *Writer) prepare(ctx context.Context, o *Object) error {
+	if o.Release != nil {
+		release := &Object{Config: o.Release}
+		answer, err := w.apply(ctx, release, o.Release, o.ReleaseManager)
+		switch {
+		case err == nil:
+			if o.ResourceVersion != "" {
+				o.ResourceVersion = answer.GetResourceVersion()
+			}
+		case Classify(err) != Conflict: // a conflict says that somebody else has the field: just what is wanted
+			return fmt.Errorf("handing over fields of %s: %w", o, err)
+		}
+	}
+	if o.Fold != nil {
+		version, err := w.fold(ctx, o)
+		if err != nil {
+			return fmt.Errorf("taking over fields of %s: %w", o, err)
+		}
+		o.ResourceVersion = version
+	}
+	return nil
+}
+
+// fold writes managed fields by a JSON patch that fails when the object is not the one they were computed from.
+func (w *Writer) fold(ctx context.Context, o *Object) (version string, err error) {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/resourceVersion", "value": o.ResourceVersion},
+		{"op": "replace", "path": "/metadata/managedFields", "value": o.Fold},
+	})
+	if err != nil {
+		return "", err
+	}
+	answer, err := w.request(ctx, o.Config, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Patch(ctx, o.Config.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: w.manager})
+	})
+	if err != nil {
+		return "", err
+	}
+	return answer.GetResourceVersion(), nil
+}
+
+func (w *Writer) apply(ctx context.Context, o *Object, config *unstructured.Unstructured, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
+	sent := config
+	if o.ResourceVersion != "" {
+		sent = &unstructured.Unstructured{Object: shallow(config.Object)}
+		sent.SetResourceVersion(o.ResourceVersion)
+	}
+	body, err := json.Marshal(sent.Object)
+	if err != nil {
+		return nil, err
+	}
+	opts := metav1.PatchOptions{FieldManager: manager, Force: &o.Force, DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict}
+	return w.request(ctx, config, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Patch(ctx, config.GetName(), types.ApplyPatchType, body, opts)
+	})
+}
+
+// shallow copies the top level and the metadata of an object, which is as deep as the caller writes.
+func shallow(object map[string]any) map[string]any {
+	out := make(map[string]any, len(object))
+	for k, v := range object {
+		out[k] = v
+	}
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		copied := make(map[string]any, len(metadata)+1)
+		for k, v := range metadata {
+			copied[k] = v
+		}
+		out["metadata"] = copied
+	}
+	return out
+}
+
+// Get reads an object as it is stored.
+func (w *Writer) Get(ctx context.Context, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live, err := w.request(ctx, u, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Get(ctx, u.GetName(), metav1.GetOptions{})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name(u), err)
+	}
+	return live, nil
+}
+
+// Target is one object to delete: exactly the one with this UID at this version.
+type Target struct {
+	Kind            Kind
+	Namespace, Name string
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Delete deletes the target; its dependents go in the background. It is no error when the object is gone already.
+// A conflict means that it is another object by now, or has changed since it was looked at.
+func (w *Writer) Delete(ctx context.Context, t Target) error {
+	background := metav1.DeletePropagationBackground
+	opts := metav1.DeleteOptions{
+		PropagationPolicy: &background,
+		Preconditions:     &metav1.Preconditions{UID: &t.UID, ResourceVersion: &t.ResourceVersion},
+	}
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.give()
+	return w.resource(t.Kind, t.Namespace).Delete(ctx, t.Name, opts)
+}
+
+func (w *Writer) request(ctx context.Context, u *unstructured.Unstructured, send func(dynamic.ResourceInterface) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	kind, err := w.kinds.Of(u.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.take(ctx); err != nil {
+		return nil, err
+	}
+	defer w.give()
+	return send(w.resource(kind, u.GetNamespace()))
+}
+
+func (w *Writer) resource(k Kind, namespace string) dynamic.ResourceInterface {
+	if k.Namespaced {
+		return w.client.Resource(k.Resource).Namespace(namespace)
+	}
+	return w.client.Resource(k.Resource)
+}
+
+func (w *Writer) take(ctx context.Context) error {
+	select {
+	case w.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *Writer) give() { <-w.slots }
