@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // assetsVariable names a folder of binaries to use instead of building them, as setup-envtest makes it.
@@ -63,7 +64,8 @@ func findBinaries(ctx context.Context, out io.Writer) (*binaries, error) {
 	dir := filepath.Join(cache, "trueup", "controlplane", versions.key)
 	bin := &binaries{dir: dir, assets: assets, version: versions.kubernetes}
 	if isDir(dir) {
-		return bin, nil
+		now := time.Now()
+		return bin, os.Chtimes(dir, now, now) // says that it is in use, see removeUnused
 	}
 	return bin, buildLocked(ctx, out, source, dir, versions)
 }
@@ -131,7 +133,7 @@ func buildLocked(ctx context.Context, out io.Writer, source, dir string, v versi
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("making a folder for the binaries: %w", err)
 	}
-	unlock, err := lock(ctx, out, dir+".lock")
+	unlock, err := lock(ctx, out, filepath.Join(filepath.Dir(dir), "lock"))
 	if err != nil {
 		return err
 	}
@@ -150,6 +152,27 @@ func buildLocked(ctx context.Context, out io.Writer, source, dir string, v versi
 		return fmt.Errorf("keeping the binaries: %w", err)
 	}
 	fmt.Fprintf(out, "Built the control plane into %s; this is not done again.\n", dir)
+	return removeUnused(filepath.Dir(dir))
+}
+
+// keepUnused is how long binaries are kept after their last use; they take 200 MB.
+const keepUnused = 30 * 24 * time.Hour
+
+// removeUnused removes the folders of other versions that nobody has used for long.
+func removeUnused(cache string) error {
+	folders, err := os.ReadDir(cache)
+	if err != nil {
+		return fmt.Errorf("looking for old binaries: %w", err)
+	}
+	for _, folder := range folders {
+		info, err := folder.Info()
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < keepUnused {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(cache, folder.Name())); err != nil {
+			return fmt.Errorf("removing old binaries: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -42,7 +42,7 @@ func build(ctx context.Context, out io.Writer, source, dir string, v versions) e
 			return fmt.Errorf("linking %s: %w", name, err)
 		}
 	}
-	kwok, err := goOutput(ctx, source, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok")
+	kwok, err := runGo(ctx, source, func(string) {}, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok")
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func (l *layout) arguments() map[string][]string {
 		apiServer: {
 			"--etcd-servers=" + l.etcd, "--etcd-cafile=" + l.path("ca.crt"),
 			"--etcd-certfile=" + l.path("etcd.crt"), "--etcd-keyfile=" + l.path("etcd.key"),
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", l.serverPort), "--permit-port-sharing",
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", l.serverPort), "--permit-port-sharing", "--cert-dir=" + l.path("home"),
 			"--tls-cert-file=" + l.path("kube-apiserver.crt"), "--tls-private-key-file=" + l.path("kube-apiserver.key"),
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + l.path("service-account.key"),
@@ -221,6 +221,7 @@ func (l *layout) arguments() map[string][]string {
 			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
 			"--horizontal-pod-autoscaler-sync-period=3s", "--concurrent-namespace-syncs=50",
 			"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20",
+			"--flex-volume-plugin-dir=" + l.path("home/flexvolume"), // the default is a system folder, which it would create
 		},
 		scheduler: {"--config=" + l.path("scheduler.json"), "--secure-port=0"},
 		kwok:      {"--kubeconfig=" + l.kubeconfig(kwok), "--config=" + l.path("kwok.yaml")},

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"sync"
 )
 
 // readyEvent is the first line on standard output, once the cluster is up.
@@ -36,37 +36,37 @@ type event struct {
 	Died  string      `json:"died,omitempty"`
 }
 
-// control obeys commands, one JSON object a line, until in is closed, ctx ends or a component dies. A
-// program that starts a cluster keeps in open: when it dies, however it does, the cluster ends.
-func control(ctx context.Context, c *cluster, in io.Reader, out io.Writer) error {
+// commands returns the lines of in, and a context that ends when in is closed. A program that starts a
+// cluster keeps in open: when it dies, however it does, even a start or a build is given up.
+func commands(ctx context.Context, in io.Reader) (context.Context, <-chan []byte) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var mu sync.Mutex
-	say := func(e event) {
-		mu.Lock()
-		defer mu.Unlock()
-		json.NewEncoder(out).Encode(e) // who has gone away also closed in
-	}
+	lines := make(chan []byte)
+	go func() {
+		defer cancel()
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			lines <- bytes.Clone(scanner.Bytes())
+		}
+	}()
+	return ctx, lines
+}
+
+// control says that the cluster is ready and obeys commands until ctx ends or a component dies.
+func control(ctx context.Context, c *cluster, commands <-chan []byte, out io.Writer) error {
+	say := json.NewEncoder(out).Encode // who no longer listens has also closed the input
 	say(event{Ready: &readyEvent{
 		Server: c.server, Version: c.version, Kubeconfig: c.kubeconfig("admin"), AdminToken: c.identities["admin"].token,
 		Kubectl: c.bin.path("kubectl"), AuditLog: c.path("audit.log"), Dir: c.dir,
 	}})
-	closed := make(chan error, 1)
-	go func() {
-		lines := bufio.NewScanner(in)
-		for lines.Scan() {
-			say(c.obey(ctx, lines.Bytes()))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line := <-commands:
+			say(c.obey(ctx, line))
+		case err := <-c.died:
+			say(event{Died: err.Error()})
+			return err
 		}
-		closed <- lines.Err()
-	}()
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-closed:
-		return err
-	case err := <-c.died:
-		say(event{Died: err.Error()})
-		return err
 	}
 }
 

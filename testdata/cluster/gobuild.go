@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,59 +21,61 @@ type goBuild struct {
 func (b goBuild) run(ctx context.Context, out io.Writer, source, target string) error {
 	show := newProgress(out, b.name)
 	defer show.end()
-	show.update("reading its source; modules that are missing are downloaded")
-	deps, err := goOutput(ctx, source, "list", "-deps", b.pkg)
+	show.update("reading the source")
+	downloads := 0
+	deps, err := runGo(ctx, source, func(line string) {
+		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			downloads++
+			show.update(fmt.Sprintf("%d modules downloaded, now %s", downloads, module))
+		}
+	}, "list", "-deps", b.pkg)
 	if err != nil {
 		return fmt.Errorf("building %s: %w", b.name, err)
 	}
-	total := strings.Count(deps, "\n")
-	cmd := goCommand(ctx, source, "build", "-v", "-ldflags", b.ldflags, "-o", target, b.pkg)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return fmt.Errorf("building %s: %w", b.name, err)
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("building %s: %w", b.name, err)
-	}
-	var said []string
-	compiled := 0
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		line := lines.Text()
+	compiled, total := 0, strings.Count(deps, "\n")
+	_, err = runGo(ctx, source, func(line string) {
 		if strings.Contains(line, " ") { // go build -v prints a package's path alone
-			said = append(said, line)
-			continue
+			return
 		}
 		compiled++
-		show.update(fmt.Sprintf("%d of %d packages compiled, now after %s", compiled, total, line))
-	}
-	if err := cmd.Wait(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return fmt.Errorf("building %s: %w\n  %s", b.name, err, strings.Join(said[max(0, len(said)-20):], "\n  "))
+		show.update(fmt.Sprintf("compiled %d of at most %d packages, now %s", compiled, total, line))
+	}, "build", "-v", "-ldflags", b.ldflags, "-o", target, b.pkg)
+	if err != nil {
+		return fmt.Errorf("building %s: %w", b.name, err)
 	}
 	show.update("done")
 	return nil
 }
 
-// goOutput runs the go command in dir and returns what it prints.
-func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
-	out, err := goCommand(ctx, dir, args...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil {
-		return "", fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(exit.Stderr))
-	}
-	if err != nil {
-		return "", fmt.Errorf("running go %s: %w", strings.Join(args, " "), errors.Join(ctx.Err(), err))
-	}
-	return string(out), nil
-}
-
-func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+// runGo runs the go command in dir, passes what it says on standard error to each, line by line, and
+// returns what it prints on standard output. An error shows the end of what it said.
+func runGo(ctx context.Context, dir string, each func(line string), args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
-	return cmd
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", fmt.Errorf("running go %s: %w", args[0], err)
+	}
+	var said []string
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said = append(said, lines.Text())
+		each(lines.Text())
+	}
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return "", fmt.Errorf("running go %s: %w\n  %s", args[0], err, strings.Join(said[max(0, len(said)-20):], "\n  "))
+	}
+	return stdout.String(), nil
 }
 
 // progress shows one line at a time: rewritten in place on a terminal, now and then elsewhere.

@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -34,26 +33,30 @@ Flags:
 `
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == janitorCommand {
+	if len(os.Args) == 3 && os.Args[1] == janitorCommand {
 		runJanitor(os.Stdin, os.Args[2])
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	ctx = untilGoRunEnds(ctx)
-	err := run(ctx, os.Args[1:])
+	context.AfterFunc(ctx, stop) // a second Ctrl-C is not waited for; the janitor cleans up
+	err := run(untilGoRunEnds(ctx), os.Args[1:])
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.As(err, &exit):
 		os.Exit(exitCode(exit))
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	case errors.Is(err, context.Canceled):
 		os.Exit(130)
 	default:
 		fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
 		os.Exit(1)
 	}
 }
+
+// errUsage is for a wrong command line about which the flag package has said all.
+var errUsage = errors.New("wrong usage")
 
 // options are what the command line says.
 type options struct {
@@ -80,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
 		}
-		os.Exit(2) // the flag package has said what is wrong
+		return errUsage
 	}
 	if opts.nodes < 0 {
 		return fmt.Errorf("--nodes is %d: there cannot be fewer than no nodes", opts.nodes)
@@ -102,6 +105,10 @@ func run(ctx context.Context, args []string) error {
 
 // serve runs a cluster until ctx ends, a component dies, or, with --stdin, standard input is closed.
 func serve(ctx context.Context, opts options) error {
+	var lines <-chan []byte
+	if opts.control {
+		ctx, lines = commands(ctx, os.Stdin)
+	}
 	started := time.Now()
 	c, err := startCluster(ctx, opts.nodes, os.Stderr)
 	if err != nil {
@@ -109,7 +116,7 @@ func serve(ctx context.Context, opts options) error {
 	}
 	defer c.close()
 	if opts.control {
-		return control(ctx, c, os.Stdin, os.Stdout)
+		return control(ctx, c, lines, os.Stdout)
 	}
 	fmt.Printf(`The cluster is up after %.1f s: Kubernetes %s on %s.
 
@@ -136,11 +143,6 @@ func execute(ctx context.Context, opts options, command []string) error {
 	defer c.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		if err, ok := <-c.died; ok {
-			cancel(err)
-		}
-	}()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = os.Stdin, os.Stdout, os.Stderr, opts.dir
 	cmd.Env = append(os.Environ(), c.environ()...)
@@ -150,6 +152,8 @@ func execute(ctx context.Context, opts options, command []string) error {
 		return fmt.Errorf("starting %s: %w", command[0], err)
 	}
 	c.janitor.watch(cmd.Process.Pid)
+	defer c.janitor.unwatch(cmd.Process.Pid)
+	go func() { cancel(<-c.died) }()
 	err = cmd.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -164,11 +168,11 @@ func exitCode(exit *exec.ExitError) int {
 	return exit.ExitCode()
 }
 
-// untilGoRunEnds returns a context that also ends when the `go run` that started this program is gone:
-// go run dies of a SIGTERM without passing it on.
+// untilGoRunEnds returns a context that also ends when the go run that started this program is gone: it
+// dies of a SIGTERM without passing it on.
 func untilGoRunEnds(ctx context.Context) context.Context {
 	self, err := os.Executable()
-	if err != nil || !strings.Contains(filepath.ToSlash(self), "/go-build") {
+	if err != nil || !strings.Contains(self, "/go-build") { // in the build cache or in a temporary folder
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)

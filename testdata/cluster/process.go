@@ -13,8 +13,8 @@ import (
 )
 
 // stopTimeout bounds how long a component may take to stop by itself before it is killed. The API server
-// waits for requests that are under way.
-const stopTimeout = 20 * time.Second
+// stops serving at once, but can linger for a minute after that.
+const stopTimeout = 5 * time.Second
 
 // component is one program of the control plane. It can be stopped and started again with the same
 // arguments. It is not safe for concurrent use; cluster serializes what is done to it.
