@@ -1,0 +1,169 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/konfig"
+
+	"github.com/trueup/trueup/source/internal/manifest"
+)
+
+// Directory says which files of a plain folder are rendered. The patterns are Argo CD's: they match the path relative to
+// the folder, * also matches slashes, and {a,b} is either.
+type Directory struct {
+	Recurse bool   // also render the folders below
+	Include string // only files that match
+	Exclude string // no files that match; it wins over Include
+}
+
+// renderDirectory renders the YAML and JSON files of a folder, in the order of their names.
+func renderDirectory(ctx context.Context, tree *Tree, dir string, opts Directory) (*Rendered, error) {
+	sel, err := newSelector(opts)
+	if err != nil {
+		return nil, err
+	}
+	files, err := manifestFiles(ctx, tree, dir, "", sel)
+	if err != nil {
+		return nil, err
+	}
+	out := &Rendered{Kind: KindDirectory}
+	manifests := 0
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		docs, err := parseFile(tree, file)
+		if err != nil {
+			return nil, err
+		}
+		if docs == nil {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s is left out: it is no Kubernetes manifest (no apiVersion, no kind)", file))
+			continue
+		}
+		manifests++
+		for _, d := range docs {
+			out.Objects = append(out.Objects, Object{&unstructured.Unstructured{Object: d.Object}, file, d.Line})
+		}
+	}
+	if len(out.Objects) == 0 {
+		out.Empty = emptyReason(cmp.Or(dir, "."), len(files), manifests, opts)
+	}
+	return out, nil
+}
+
+func emptyReason(dir string, files, manifests int, opts Directory) string {
+	switch {
+	case manifests > 0:
+		return fmt.Sprintf("the manifests in %s have no objects in them", dir)
+	case files > 0:
+		return fmt.Sprintf("none of the %d YAML and JSON files in %s is a Kubernetes manifest", files, dir)
+	case opts.Include != "" || opts.Exclude != "":
+		return fmt.Sprintf("no YAML or JSON file in %s passes directory.include and directory.exclude", dir)
+	case !opts.Recurse:
+		return fmt.Sprintf("%s has no YAML or JSON files; set directory.recurse to look in the folders below", dir)
+	default:
+		return fmt.Sprintf("%s has no YAML or JSON files", dir)
+	}
+}
+
+// parseFile returns the objects of a file, nil if it is no manifest.
+func parseFile(tree *Tree, file string) ([]manifest.Document, error) {
+	content, err := tree.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := manifest.Parse(file, content)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range docs {
+		if group, _, _ := strings.Cut(d.Object["apiVersion"].(string), "/"); group == kustomizationGroup {
+			return nil, kustomizationInFolder(file)
+		}
+	}
+	return docs, nil
+}
+
+// manifestFiles returns the files below dir that the selector takes, relative to the tree. rel is dir relative to the
+// folder that is rendered.
+func manifestFiles(ctx context.Context, tree *Tree, dir, rel string, sel selector) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries, err := tree.entries(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		name, relName := path.Join(dir, e.name), path.Join(rel, e.name)
+		switch {
+		case e.kind == kindDir && sel.recurse:
+			below, err := manifestFiles(ctx, tree, name, relName, sel)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case e.kind == kindFile || e.kind == kindLink:
+			if e.kind == kindLink {
+				// A link that leaves the repository is an error even where its name would not be rendered.
+				if _, err := tree.stat(name); err != nil {
+					return nil, err
+				}
+			}
+			if !sel.takes(relName) {
+				continue
+			}
+			if slices.Contains(konfig.RecognizedKustomizationFileNames(), e.name) {
+				return nil, kustomizationInFolder(name)
+			}
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}
+
+// kustomizationInFolder is an error because both ways out change what is deployed: rendering the kustomization, or
+// applying what it is made of as it is.
+func kustomizationInFolder(file string) error {
+	return fmt.Errorf("%s is a kustomization below a plain folder: make %s an Application's path of its own, or leave the file out with directory.exclude",
+		file, cmp.Or(path.Dir(file), "."))
+}
+
+type selector struct {
+	recurse          bool
+	include, exclude glob
+}
+
+func newSelector(opts Directory) (selector, error) {
+	include, err := newGlob(opts.Include)
+	if err != nil {
+		return selector{}, fmt.Errorf("directory.include: %w", err)
+	}
+	exclude, err := newGlob(opts.Exclude)
+	if err != nil {
+		return selector{}, fmt.Errorf("directory.exclude: %w", err)
+	}
+	return selector{opts.Recurse, include, exclude}, nil
+}
+
+func (s selector) takes(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+	default:
+		return false
+	}
+	if s.exclude.set() && s.exclude.match(name) {
+		return false
+	}
+	return !s.include.set() || s.include.match(name)
+}
+
+var errGlob = errors.New("unbalanced brackets or braces")

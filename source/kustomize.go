@@ -1,0 +1,106 @@
+package source
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	gosync "sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
+)
+
+const kustomizationGroup = "kustomize.config.k8s.io"
+
+// openAPI guards the schema that kustomize keeps for the whole process. Kustomizations that bring their own (the field
+// openapi) run alone and are cleaned up after; the others run side by side.
+var openAPI gosync.RWMutex
+
+// renderKustomization renders the kustomization in file as `kubectl kustomize` does, with the overrides of k added to it
+// as `kustomize edit` would.
+func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error) {
+	kfs, err := newKustomizeFS(tree, file, k)
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", file, err)
+	}
+	m, err := runKustomize(kfs, path.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", file, kfs.explain(err))
+	}
+	out := &Rendered{Kind: KindKustomize, Warnings: kfs.warnings()}
+	for _, r := range m.Resources() {
+		o, err := kustomizeObject(r, file, kfs.keepOrigin)
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", file, err)
+		}
+		out.Objects = append(out.Objects, o)
+	}
+	if len(out.Objects) == 0 {
+		out.Empty = fmt.Sprintf("the kustomization %s renders to no objects", file)
+	}
+	return out, nil
+}
+
+func runKustomize(kfs *kustomizeFS, dir string) (resmap.ResMap, error) {
+	// The options of `kubectl kustomize`. Plugins other than the built-in ones are off, Helm too.
+	opts := krusty.MakeDefaultOptions()
+	opts.Reorder = krusty.ReorderOptionUnspecified
+	run := func() (resmap.ResMap, error) {
+		return krusty.MakeKustomizer(opts).Run(kfs, repositoryRoot+dir)
+	}
+	openAPI.RLock()
+	m, err := run()
+	openAPI.RUnlock()
+	if err == nil || !kfs.ownSchema() {
+		return m, err
+	}
+	openAPI.Lock()
+	defer openAPI.Unlock()
+	defer openapi.ResetOpenAPI()
+	kfs.allowOwnSchema()
+	return run()
+}
+
+// kustomizeObject returns the object of a resource, and the file it comes from as far as kustomize tells.
+func kustomizeObject(r *resource.Resource, file string, keepOrigin bool) (Object, error) {
+	origin, err := r.GetOrigin()
+	if err != nil {
+		return Object{}, err
+	}
+	from := file
+	if origin != nil {
+		for _, p := range []string{origin.Path, origin.ConfiguredIn} {
+			if p != "" {
+				from = path.Join(path.Dir(file), p)
+				break
+			}
+		}
+	}
+	if !keepOrigin {
+		if err := r.SetOrigin(nil); err != nil {
+			return Object{}, err
+		}
+	}
+	content, err := r.MarshalJSON()
+	if err != nil {
+		return Object{}, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(content); err != nil {
+		return Object{}, fmt.Errorf("%s: %w", from, err)
+	}
+	return Object{Unstructured: u, File: from}, nil
+}
+
+// deprecations returns kustomize's warnings about a kustomization, without the prefix it prints them with.
+func deprecations(file string, k *types.Kustomization) []string {
+	var out []string
+	for _, w := range *k.CheckDeprecatedFields() {
+		out = append(out, file+": "+strings.TrimPrefix(w, "# Warning: "))
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	gosync "sync"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/trueup/trueup/source/internal/manifest"
+)
+
+// repositoryRoot is where kustomize finds the tree. It is no real folder; it is not "/" so that a path that climbs out
+// of the repository is told from one that does not.
+const repositoryRoot = "/repository/"
+
+// kustomizeFS shows a Tree to kustomize as a file system that cannot be written. It also is the gate for what kustomize
+// would do besides reading files: run git and fetch URLs for remote resources.
+type kustomizeFS struct {
+	filesys.FileSystem // nil: what is not overridden below is never called by a build
+
+	tree       *Tree
+	root       string // the kustomization that is rendered
+	content    []byte // of root, with the overrides
+	keepOrigin bool   // the user wants origin annotations in the output
+
+	mu        gosync.Mutex
+	refused   error // why a read was refused, told instead of what kustomize makes of it
+	schema    schemaUse
+	warnedFor map[string][]string
+}
+
+type schemaUse int
+
+const (
+	schemaShared  schemaUse = iota // no kustomization seen so far brings its own OpenAPI schema
+	schemaWanted                   // one does, and the build was stopped for it
+	schemaAllowed                  // this build has the process-wide schema to itself
+)
+
+var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
+
+func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
+	kfs := &kustomizeFS{tree: tree, root: file, warnedFor: map[string][]string{}}
+	content, err := tree.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := manifest.CheckYAML(content); err != nil {
+		return nil, err
+	}
+	kfs.content, kfs.keepOrigin, err = editKustomization(content, k)
+	return kfs, err
+}
+
+// rel returns a path of kustomize as one of the tree.
+func (k *kustomizeFS) rel(name string) (string, error) {
+	clean := filepath.ToSlash(filepath.Clean(name))
+	if clean+"/" == repositoryRoot {
+		return "", nil
+	}
+	rel, ok := strings.CutPrefix(clean, repositoryRoot)
+	if !ok {
+		return "", fmt.Errorf("%s leaves the repository", name)
+	}
+	return rel, nil
+}
+
+func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
+	rel, err := k.rel(name)
+	if err != nil {
+		return nil, k.refuse(err)
+	}
+	isKustomization := slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(rel))
+	content := k.content
+	if rel != k.root {
+		if content, err = k.tree.ReadFile(rel); err != nil {
+			return nil, k.refuseUnlessMissing(err)
+		}
+		if err := manifest.CheckYAML(content); err != nil {
+			return nil, k.refuse(fmt.Errorf("%s: %w", rel, err))
+		}
+	}
+	if isKustomization {
+		if err := k.admit(rel, content); err != nil {
+			return nil, k.refuse(err)
+		}
+	}
+	return content, nil
+}
+
+// admit checks a kustomization before kustomize acts on it.
+func (k *kustomizeFS) admit(file string, content []byte) error {
+	var parsed types.Kustomization
+	if err := parsed.Unmarshal(content); err != nil {
+		return nil //nolint:nilerr // kustomize reports it, naming the file
+	}
+	k.mu.Lock()
+	k.warnedFor[file] = deprecations(file, &parsed)
+	if len(parsed.OpenAPI) > 0 && k.schema != schemaAllowed {
+		k.schema = schemaWanted
+		k.mu.Unlock()
+		return errOwnSchema
+	}
+	k.mu.Unlock()
+	return checkRemote(file, &parsed)
+}
+
+func (k *kustomizeFS) refuse(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refused == nil {
+		k.refused = err
+	}
+	return err
+}
+
+func (k *kustomizeFS) refuseUnlessMissing(err error) error {
+	if isMissing(err) {
+		return err
+	}
+	return k.refuse(err)
+}
+
+// explain returns what to tell of a failed build: the reason why a read was refused, if that is what failed it.
+func (k *kustomizeFS) explain(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refused != nil {
+		return k.refused
+	}
+	return errors.New(strings.ReplaceAll(strings.TrimSpace(err.Error()), repositoryRoot, ""))
+}
+
+func (k *kustomizeFS) ownSchema() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.schema == schemaWanted
+}
+
+func (k *kustomizeFS) allowOwnSchema() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.schema, k.refused = schemaAllowed, nil
+}
+
+func (k *kustomizeFS) warnings() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []string
+	for _, w := range k.warnedFor {
+		out = append(out, w...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (k *kustomizeFS) IsDir(name string) bool {
+	rel, err := k.rel(name)
+	if err != nil {
+		return false
+	}
+	ok, err := k.tree.IsDir(rel)
+	return err == nil && ok
+}
+
+func (k *kustomizeFS) Exists(name string) bool {
+	rel, err := k.rel(name)
+	if err != nil {
+		return false
+	}
+	kind, err := k.tree.stat(rel)
+	return err == nil && kind != ""
+}
+
+func (k *kustomizeFS) ReadDir(name string) ([]string, error) {
+	rel, err := k.rel(name)
+	if err != nil {
+		return nil, k.refuse(err)
+	}
+	entries, err := k.tree.entries(rel)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.name
+	}
+	return names, err
+}
+
+func (k *kustomizeFS) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	rel, err := k.rel(name)
+	if err != nil {
+		return "", "", k.refuse(err)
+	}
+	real, e, err := k.tree.resolve(rel)
+	if err != nil {
+		return "", "", k.refuseUnlessMissing(err)
+	}
+	if err := k.tree.rec.stat(real, e); err != nil {
+		return "", "", k.refuse(err)
+	}
+	if e.kind == kindDir {
+		return filesys.ConfirmedDir(path.Join(repositoryRoot, real)), "", nil
+	}
+	return filesys.ConfirmedDir(path.Join(repositoryRoot, path.Dir(real))), path.Base(real), nil
+}

@@ -1,0 +1,173 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/yaml"
+)
+
+// An Object is a Kubernetes object and where it was written.
+type Object struct {
+	*unstructured.Unstructured
+	File string // relative to the root of the repository
+	Line int    // of its first line; 0 where the object was generated
+}
+
+// Place returns file:line, or what is known of it, for messages.
+func (o Object) Place() string {
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// Options say how to render a folder. The zero value renders it as it is.
+type Options struct {
+	Directory Directory
+	Kustomize Kustomize
+}
+
+// Kinds of a rendered folder.
+const (
+	KindDirectory = "Directory"
+	KindKustomize = "Kustomize"
+)
+
+// Rendered is what a folder renders to. It is shared by all that ask for it: its objects must not be changed.
+type Rendered struct {
+	// Objects are in the order of their files, or in kustomize's order. There may be none: see Empty.
+	Objects  []Object
+	Inputs   Inputs
+	Kind     string
+	Warnings []string
+	// Empty says why there are no objects, for people: that nothing in the folder is a manifest, or that the manifests
+	// are all empty. It is "" if there are objects.
+	Empty string
+
+	bytes int64 // read for it
+}
+
+// Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, plain manifests
+// otherwise. It reads only the tree, and only what it needs. The error names the file, and the line where there is one.
+// A cancelled context ends the wait for it.
+func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendered, error) {
+	rec := newRecorder()
+	tree = tree.recorded(rec)
+	if err := tree.checkDir(dir); err != nil {
+		return nil, err
+	}
+	clean, err := cleanPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		rendered *Rendered
+		err      error
+	}
+	done := make(chan result, 1)
+	// kustomize takes no context, so it runs aside: its work is bounded by the limits on what it reads.
+	go func() {
+		rendered, err := renderDir(ctx, tree, clean, opts)
+		done <- result{rendered, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, r.err
+		}
+		r.rendered.Inputs, r.rendered.bytes = rec.inputs(), rec.bytes
+		return r.rendered, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("rendering %s: %w", dir, context.Cause(ctx))
+	}
+}
+
+// RenderDir renders the folder dir below root on disk. Nothing outside of root is read.
+func RenderDir(ctx context.Context, root, dir string, opts Options) (*Rendered, error) {
+	tree, closer, err := OpenDir(root)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return Render(ctx, tree, dir, opts)
+}
+
+// renderDir turns a panic of the libraries that parse what a repository holds into an error: they are many, the input is
+// hostile, and one repository must not take the others down.
+func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Rendered, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("rendering %s: the renderer panicked on its content: %v", cmp.Or(dir, "."), p)
+		}
+	}()
+	file, err := kustomizationFile(tree, dir)
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		return renderDirectory(ctx, tree, dir, opts.Directory)
+	}
+	return renderKustomization(tree, file, opts.Kustomize)
+}
+
+// kustomizationFile returns the path of the kustomization file of dir, "" if there is none.
+func kustomizationFile(tree *Tree, dir string) (string, error) {
+	found := ""
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := path.Join(dir, name)
+		ok, err := tree.IsFile(file)
+		if err != nil {
+			return "", err
+		}
+		if ok && found != "" {
+			return "", fmt.Errorf("rendering %s: it has both %s and %s: keep one of them", cmp.Or(dir, "."), path.Base(found), name)
+		}
+		if ok {
+			found = file
+		}
+	}
+	return found, nil
+}
+
+// WriteYAML writes objects as `kubectl kustomize` prints them.
+func WriteYAML(w io.Writer, objects []Object) error {
+	for i, o := range objects {
+		out, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return fmt.Errorf("writing %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if i > 0 {
+			out = append([]byte("---\n"), out...)
+		}
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Duplicates returns an error that names both places for each two objects that are one to the API server: of the same
+// group, kind, namespace and name. namespace returns the namespace an object will be in, "" for a cluster-scoped one.
+func Duplicates(objects []Object, namespace func(Object) string) error {
+	type identity struct{ group, kind, namespace, name string }
+	first := map[identity]Object{}
+	var errs []error
+	for _, o := range objects {
+		id := identity{o.GroupVersionKind().Group, o.GetKind(), namespace(o), o.GetName()}
+		before, twice := first[id]
+		if !twice {
+			first[id] = o
+			continue
+		}
+		name := path.Join(id.namespace, id.name)
+		errs = append(errs, fmt.Errorf("%s %s is defined twice: in %s and in %s", id.kind, name, before.Place(), o.Place()))
+	}
+	return errors.Join(errs...)
+}

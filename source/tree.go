@@ -1,0 +1,315 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Limits of one render. They are far above what people keep in a folder of manifests and bound the memory and time that
+// a repository can cost.
+const (
+	maxFileBytes  = 10 << 20
+	maxTotalBytes = 256 << 20
+	maxReads      = 50_000
+	maxLinks      = 40
+)
+
+// A Tree is a read-only view of the files of one commit, or of a folder on disk. Paths are relative to its root and use
+// slashes; "" and "." are the root. Symbolic links are followed inside the tree; one that leaves it is an error for
+// whoever follows it and no harm otherwise. Errors wrap fs.ErrNotExist where a path does not exist.
+//
+// A Tree may be used concurrently.
+type Tree struct {
+	repository string // "" for a folder on disk
+	name       string // the commit or the folder
+	files      files
+	rec        *recorder // nil: do not record
+}
+
+// files is what a Tree reads: the object database of a clone or a folder on disk. Paths are clean and no component but
+// the last is a symbolic link. Errors wrap fs.ErrNotExist where there is no such entry.
+type files interface {
+	lstat(name string) (entry, error)
+	readDir(name string) ([]entry, error)      // sorted by name
+	read(name string, e entry) ([]byte, error) // refuses what is larger than maxFileBytes
+}
+
+type entryKind string
+
+const (
+	kindFile      entryKind = "file"
+	kindDir       entryKind = "directory"
+	kindLink      entryKind = "symbolic link"
+	kindSubmodule entryKind = "submodule"
+	kindOther     entryKind = "special file"
+)
+
+type entry struct {
+	name string
+	kind entryKind
+	hash string // of the content, if it is known without reading
+}
+
+func tooLarge(name string, size int64) error {
+	return fmt.Errorf("%s has %d MiB, more than the %d MiB that a file may have", name, size>>20, maxFileBytes>>20)
+}
+
+// Commit returns the commit the tree shows, or the folder it was opened from.
+func (t *Tree) Commit() string { return t.name }
+
+// recorded returns a view of the same tree that notes in r what is read through it.
+func (t *Tree) recorded(r *recorder) *Tree {
+	return &Tree{t.repository, t.name, t.files, r}
+}
+
+func (t *Tree) isCommit() bool { return t.repository != "" }
+
+// dirHash returns the hash of all that is in and below a directory, "" if it is not known.
+func (t *Tree) dirHash(dir string) string {
+	clean, err := cleanPath(dir)
+	if err != nil {
+		return ""
+	}
+	e, err := t.files.lstat(clean)
+	if err != nil || e.kind != kindDir {
+		return ""
+	}
+	return e.hash
+}
+
+// ReadFile returns the content of a file, at most 10 MiB: a larger file is refused before it is read.
+func (t *Tree) ReadFile(name string) ([]byte, error) {
+	real, e, err := t.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	switch e.kind {
+	case kindFile:
+	case kindDir:
+		return nil, fmt.Errorf("%s is a directory, not a file", name)
+	default:
+		return nil, fmt.Errorf("%s is a %s, not a file", name, e.kind)
+	}
+	content, err := t.files.read(real, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.rec.file(real, e, content); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// ReadDir returns the names in a directory in order, those of directories with a slash at their end. A link to a
+// directory counts as a link: it has none.
+func (t *Tree) ReadDir(name string) ([]string, error) {
+	entries, err := t.entries(name)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.name
+		if e.kind == kindDir {
+			names[i] += "/"
+		}
+	}
+	return names, nil
+}
+
+func (t *Tree) entries(name string) ([]entry, error) {
+	real, e, err := t.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.kind != kindDir {
+		return nil, fmt.Errorf("%s is a %s, not a directory", name, e.kind)
+	}
+	entries, err := t.files.readDir(real)
+	if err != nil {
+		return nil, err
+	}
+	return entries, t.rec.listing(real, entries)
+}
+
+// IsDir reports whether name is a directory, links followed. An error is one of reading, not a miss.
+func (t *Tree) IsDir(name string) (bool, error) {
+	kind, err := t.stat(name)
+	return kind == kindDir, err
+}
+
+// IsFile reports whether name is a file, links followed. An error is one of reading, not a miss.
+func (t *Tree) IsFile(name string) (bool, error) {
+	kind, err := t.stat(name)
+	return kind == kindFile, err
+}
+
+// stat returns the kind of what name leads to, "" if there is nothing.
+func (t *Tree) stat(name string) (entryKind, error) {
+	real, e, err := t.resolve(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return e.kind, t.rec.stat(real, e)
+}
+
+// resolve follows the symbolic links in name and returns where it leads.
+func (t *Tree) resolve(name string) (string, entry, error) {
+	rest, err := cleanPath(name)
+	if err != nil {
+		return "", entry{}, err
+	}
+	at, e := "", entry{kind: kindDir}
+	for links := 0; rest != ""; {
+		first, tail, _ := strings.Cut(rest, "/")
+		next := path.Join(at, first)
+		if e.kind == kindDir {
+			e, err = t.files.lstat(next)
+		} else {
+			err = notExist(next)
+		}
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				t.rec.miss(next)
+				err = notExist(name)
+			}
+			return "", entry{}, err
+		}
+		if e.kind != kindLink {
+			at, rest = next, tail
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", entry{}, fmt.Errorf("%s: more than %d symbolic links follow one another", name, maxLinks)
+		}
+		target, err := t.linkTarget(next, e)
+		if err != nil {
+			return "", entry{}, err
+		}
+		at, rest, e = "", path.Join(target, tail), entry{kind: kindDir}
+		if rest == "." {
+			rest = ""
+		}
+	}
+	return at, e, nil
+}
+
+// linkTarget returns where a symbolic link leads, relative to the root of the tree.
+func (t *Tree) linkTarget(name string, e entry) (string, error) {
+	content, err := t.files.read(name, e)
+	if err != nil {
+		return "", err
+	}
+	if err := t.rec.link(name, e, content); err != nil {
+		return "", err
+	}
+	if path.IsAbs(string(content)) {
+		return "", fmt.Errorf("%s is a symbolic link that leaves the repository", name)
+	}
+	target, err := cleanPath(path.Join(path.Dir(name), string(content)))
+	if err != nil {
+		return "", fmt.Errorf("%s is a symbolic link that leaves the repository", name)
+	}
+	return target, nil
+}
+
+// cleanPath returns name without dots and slashes at its ends, "" for the root.
+func cleanPath(name string) (string, error) {
+	clean := path.Clean(strings.TrimLeft(name, "/"))
+	if clean == ".." || strings.HasPrefix(clean, "../") {
+		return "", fmt.Errorf("%s leaves the repository", name)
+	}
+	if clean == "." {
+		return "", nil
+	}
+	return clean, nil
+}
+
+func notExist(name string) error {
+	return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// checkDir returns an error that helps to find the right path when dir is no directory of the tree.
+func (t *Tree) checkDir(dir string) error {
+	kind, err := t.stat(dir)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case kindDir:
+		return nil
+	case "":
+	default:
+		return fmt.Errorf("path %q is a %s in %s: spec.source.path must be a directory", dir, kind, t.name)
+	}
+	clean, err := cleanPath(dir)
+	if err != nil {
+		return err
+	}
+	parent := path.Dir(clean)
+	for {
+		names, err := t.ReadDir(parent)
+		if err == nil {
+			return fmt.Errorf("path %q does not exist in %s%s", dir, t.name, describeFolders(parent, path.Base(clean), names))
+		}
+		if parent == "." {
+			return err
+		}
+		parent = path.Dir(parent)
+	}
+}
+
+func describeFolders(parent, missing string, names []string) string {
+	var folders []string
+	for _, n := range names {
+		if folder, ok := strings.CutSuffix(n, "/"); ok {
+			folders = append(folders, path.Join(parent, folder))
+		}
+	}
+	where := parent
+	if where == "." {
+		where = "its root"
+	}
+	if len(folders) == 0 {
+		return fmt.Sprintf(": there are no folders in %s", where)
+	}
+	return fmt.Sprintf(": in %s there are %s", where, strings.Join(nearest(path.Join(parent, missing), folders, 8), ", "))
+}
+
+// nearest returns up to n of names, those most like wanted first.
+func nearest(wanted string, names []string, n int) []string {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return distance(wanted, a) - distance(wanted, b) })
+	if len(names) > n {
+		return append(names[:n:n], fmt.Sprintf("and %d more", len(names)-n))
+	}
+	return names
+}
+
+// distance is how many letters have to change to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
