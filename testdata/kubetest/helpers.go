@@ -50,13 +50,18 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		t.Fatalf("creating namespace %s: %v", name, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := cleanupContext()
 		defer cancel()
 		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Logf("deleting namespace %s: %v", name, err)
 		}
 	})
 	return name
+}
+
+// cleanupContext is for what is done after a test, when the test's own context has ended.
+func cleanupContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 10*time.Second)
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -115,7 +115,7 @@ func TestAPIServerStopsAndComesBackWithItsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Stop()
+	t.Cleanup(c.Stop)
 	namespace := c.Namespace(t)
 	if err := c.StopComponent(kubetest.APIServer); err != nil {
 		t.Fatal(err)
