@@ -65,7 +65,8 @@ func findBinaries(ctx context.Context, out io.Writer) (*binaries, error) {
 	bin := &binaries{dir: dir, assets: assets, version: versions.kubernetes}
 	if isDir(dir) {
 		now := time.Now()
-		return bin, os.Chtimes(dir, now, now) // says that it is in use, see removeUnused
+		_ = os.Chtimes(dir, now, now) // for removeUnused; nobody removes from a cache that cannot be written
+		return bin, nil
 	}
 	return bin, buildLocked(ctx, out, source, dir, versions)
 }
@@ -183,15 +184,16 @@ func lock(ctx context.Context, out io.Writer, path string) (unlock func(), err e
 	if err != nil {
 		return nil, fmt.Errorf("locking the build: %w", err)
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	try := func() error { return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	if err = try(); errors.Is(err, syscall.EWOULDBLOCK) {
 		fmt.Fprintln(out, "Another process is building the control plane: waiting for it.")
-		for errors.Is(err, syscall.EWOULDBLOCK) && sleep(ctx, pollInterval) {
-			err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		for errors.Is(err, syscall.EWOULDBLOCK) {
+			if !sleep(ctx, pollInterval) {
+				err = ctx.Err()
+				break
+			}
+			err = try()
 		}
-	}
-	if err == nil {
-		err = ctx.Err()
 	}
 	if err != nil {
 		file.Close()

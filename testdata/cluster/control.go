@@ -18,6 +18,8 @@ type readyEvent struct {
 	Kubectl    string `json:"kubectl"`
 	AuditLog   string `json:"auditLog"`
 	Dir        string `json:"dir"`
+	// Processes are the process ids of the components, as they were started first.
+	Processes map[string]int `json:"processes"`
 }
 
 // command is a line on standard input: one of its fields names a component.
@@ -53,9 +55,14 @@ func commands(ctx context.Context, in io.Reader) (context.Context, <-chan []byte
 // control says that the cluster is ready and obeys commands until ctx ends or a component dies.
 func control(ctx context.Context, c *cluster, commands <-chan []byte, out io.Writer) error {
 	say := json.NewEncoder(out).Encode // who no longer listens has also closed the input
+	processes := map[string]int{}
+	for name, component := range c.components {
+		processes[name] = component.cmd.Process.Pid
+	}
 	say(event{Ready: &readyEvent{
 		Server: c.server, Version: c.version, Kubeconfig: c.kubeconfig("admin"), AdminToken: c.identities["admin"].token,
 		Kubectl: c.bin.path("kubectl"), AuditLog: c.path("audit.log"), Dir: c.dir,
+		Processes: processes,
 	}})
 	for {
 		select {

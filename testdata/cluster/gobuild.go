@@ -17,20 +17,30 @@ type goBuild struct {
 	name, pkg, ldflags string
 }
 
-// run compiles the program into target. The same Go build cache serves every later build.
+// run compiles the program into target and shows on out how far it is.
 func (b goBuild) run(ctx context.Context, out io.Writer, source, target string) error {
 	show := newProgress(out, b.name)
 	defer show.end()
-	show.update("reading the source")
+	if err := b.compile(ctx, source, target, show.update); err != nil {
+		return fmt.Errorf("building %s: %w", b.name, err)
+	}
+	show.update("done")
+	return nil
+}
+
+// compile passes a line about every module and package to say. The same Go build cache serves every
+// later build, so what an interrupted one has compiled is not lost.
+func (b goBuild) compile(ctx context.Context, source, target string, say func(line string)) error {
+	say("reading the source")
 	downloads := 0
 	deps, err := runGo(ctx, source, func(line string) {
 		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
 			downloads++
-			show.update(fmt.Sprintf("%d modules downloaded, now %s", downloads, module))
+			say(fmt.Sprintf("%d modules downloaded, now %s", downloads, module))
 		}
 	}, "list", "-deps", b.pkg)
 	if err != nil {
-		return fmt.Errorf("building %s: %w", b.name, err)
+		return err
 	}
 	compiled, total := 0, strings.Count(deps, "\n")
 	_, err = runGo(ctx, source, func(line string) {
@@ -38,13 +48,9 @@ func (b goBuild) run(ctx context.Context, out io.Writer, source, target string) 
 			return
 		}
 		compiled++
-		show.update(fmt.Sprintf("compiled %d of at most %d packages, now %s", compiled, total, line))
+		say(fmt.Sprintf("compiled %d of at most %d packages, now %s", compiled, total, line))
 	}, "build", "-v", "-ldflags", b.ldflags, "-o", target, b.pkg)
-	if err != nil {
-		return fmt.Errorf("building %s: %w", b.name, err)
-	}
-	show.update("done")
-	return nil
+	return err
 }
 
 // runGo runs the go command in dir, passes what it says on standard error to each, line by line, and
