@@ -53,7 +53,9 @@ func (c *clone) use(f func(*filesystem.Storage) error) error {
 		c.storage = newStorage(c.dir)
 		c.trees = map[plumbing.Hash][]entry{}
 		if c.recent == nil {
+			// What an earlier process fetched. At worst it fetches again.
 			c.recent, _ = c.storage.Shallow()
+			c.recent = latest(c.recent)
 		}
 	}
 	return f(c.storage)
@@ -230,9 +232,11 @@ func (c *clone) reopen(fetched []plumbing.Hash) {
 	for _, h := range fetched {
 		c.recent = append(slices.DeleteFunc(c.recent, func(r plumbing.Hash) bool { return r == h }), h)
 	}
-	if len(c.recent) > maxHaves {
-		c.recent = slices.Clone(c.recent[len(c.recent)-maxHaves:])
-	}
+	c.recent = latest(c.recent)
+}
+
+func latest(commits []plumbing.Hash) []plumbing.Hash {
+	return commits[max(0, len(commits)-maxHaves):]
 }
 
 func (c *clone) request(refs *packp.AdvRefs, wants, shallow []plumbing.Hash, deep bool) (*packp.UploadPackRequest, error) {
@@ -251,15 +255,38 @@ func (c *clone) request(refs *packp.AdvRefs, wants, shallow []plumbing.Hash, dee
 		return nil, err
 	}
 	req.Depth = packp.DepthCommits(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range c.recent {
+	for _, h := range c.haves() {
 		req.Haves = append(req.Haves, h)
 		if slices.Contains(shallow, h) {
 			req.Shallows = append(req.Shallows, h)
 		}
 	}
 	return req, nil
+}
+
+// haves returns commits that are there for certain: the server leaves out what they have in common with what is wanted.
+func (c *clone) haves() []plumbing.Hash {
+	var haves []plumbing.Hash
+	_ = c.use(func(s *filesystem.Storage) error {
+		for _, h := range c.recent {
+			if _, err := object.GetCommit(s, h); err == nil {
+				haves = append(haves, h)
+			}
+		}
+		return nil
+	})
+	return haves
+}
+
+// isOther reports whether there is something other than a commit by this hash.
+func (c *clone) isOther(h plumbing.Hash) bool {
+	return c.use(func(s *filesystem.Storage) error {
+		o, err := s.EncodedObject(plumbing.AnyObject, h)
+		if err == nil && o.Type() == plumbing.CommitObject {
+			return plumbing.ErrInvalidType
+		}
+		return err
+	}) == nil
 }
 
 func newShallow(have []plumbing.Hash, update packp.ShallowUpdate) []plumbing.Hash {

@@ -119,16 +119,19 @@ func (s *localSession) advertiseHead(refs *packp.AdvRefs) error {
 	return nil
 }
 
-// UploadPack sends the wanted commits with their trees and nothing of their history. What the request says it has is not
+// UploadPack sends the wanted commits with their trees, and with their history if no depth is asked for. What the request says it has is not
 // left out: copying it again costs less than finding out.
 func (s *localSession) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	walk := objectWalk{ctx: ctx, storage: s.storage, seen: map[plumbing.Hash]bool{}}
 	resp := packp.NewUploadPackResponse(req)
+	deep := req.Depth.IsZero()
 	for _, want := range req.Wants {
-		if err := walk.commit(want); err != nil {
+		if err := walk.commits(want, deep); err != nil {
 			return nil, err
 		}
-		resp.Shallows = append(resp.Shallows, want)
+		if !deep {
+			resp.Shallows = append(resp.Shallows, want)
+		}
 	}
 	r, w := io.Pipe()
 	go func() {
@@ -159,13 +162,30 @@ func (w *objectWalk) add(h plumbing.Hash) (isNew bool) {
 	return true
 }
 
-func (w *objectWalk) commit(h plumbing.Hash) error {
-	c, err := object.GetCommit(w.storage, h)
-	if err != nil {
-		return fmt.Errorf("commit %s: %w", h, err)
+// commits adds a commit with its tree, and its ancestors if deep is set.
+func (w *objectWalk) commits(want plumbing.Hash, deep bool) error {
+	for todo := []plumbing.Hash{want}; len(todo) > 0; {
+		h := todo[0]
+		todo = todo[1:]
+		if w.seen[h] {
+			continue
+		}
+		c, err := object.GetCommit(w.storage, h)
+		if errors.Is(err, plumbing.ErrObjectNotFound) && h != want {
+			continue // the history of a shallow clone ends somewhere
+		}
+		if err != nil {
+			return fmt.Errorf("commit %s: %w", h, err)
+		}
+		w.add(h)
+		if err := w.tree(c.TreeHash); err != nil {
+			return err
+		}
+		if deep {
+			todo = append(todo, c.ParentHashes...)
+		}
 	}
-	w.add(h)
-	return w.tree(c.TreeHash)
+	return nil
 }
 
 func (w *objectWalk) tree(h plumbing.Hash) error {

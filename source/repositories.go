@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -256,6 +257,9 @@ func (r *repository) ensure(ctx context.Context, a access, refs *remoteRefs, rev
 	err := r.fetch(ctx, a, []plumbing.Hash{commit}, false)
 	if err == nil && r.clone.has(commit) {
 		return nil
+	}
+	if err == nil && r.clone.isOther(commit) {
+		return fmt.Errorf("%w: %s is no commit", ErrRevision, cmp.Or(rev.Ref, rev.Commit))
 	}
 	if rev.Ref != "" || ctx.Err() != nil {
 		if err == nil {
