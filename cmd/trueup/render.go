@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trueup/trueup/source"
+)
+
+// renderOptions are the flags of render.
+type renderOptions struct {
+	namespace string
+	revision  string
+	root      string
+	inputs    bool
+}
+
+func newRenderCommand(c *cli) *cobra.Command {
+	var opts renderOptions
+	cmd := &cobra.Command{
+		Use:     "render DIR|APP",
+		Short:   "Print what Git declares, as YAML",
+		GroupID: groupApps,
+		Long: `Print the objects that a folder on disk or an Application's repository declares, as "kubectl kustomize" prints them.
+Nothing is read from or written to the cluster but the Application and the credentials of its repository.
+
+An argument that is a folder, or begins with "/" or ".", is a folder; any other is the name of an Application.`,
+		Example: `  trueup render deploy/overlays/prod
+  trueup render shop --revision v1.2.0`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("say what to render: a folder or an Application\nSee '%s --help'", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			words, directive := c.completeApps(cmd, args, typed)
+			if len(args) == 0 {
+				directive = cobra.ShellCompDirectiveDefault // and files
+			}
+			return words, directive
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rendered, err := opts.render(cmd, c, args[0])
+			if err != nil {
+				return err
+			}
+			return opts.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), rendered)
+		},
+	}
+	addNamespaceFlag(cmd, &opts.namespace, "", namespaceUsage)
+	cmd.Flags().StringVar(&opts.revision, "revision", "", "of an Application: branch, tag, commit or range of versions (default: the commit it is compared with)")
+	cmd.Flags().StringVar(&opts.root, "root", "", "of a folder: what may be read (default: the Git working tree around it, or the folder alone)")
+	cmd.Flags().BoolVar(&opts.inputs, "inputs", false, "list what was read in place of the objects")
+	return cmd
+}
+
+func (o renderOptions) render(cmd *cobra.Command, c *cli, arg string) (*source.Rendered, error) {
+	if isFolder(arg) {
+		if o.revision != "" || o.namespace != "" {
+			return nil, errors.New("--revision and --namespace are for Applications, and " + arg + " is a folder")
+		}
+		return o.renderDir(cmd.Context(), arg)
+	}
+	if o.root != "" {
+		return nil, errors.New("--root is for folders, and there is no folder " + arg)
+	}
+	cl, err := c.connect(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, fmt.Errorf("there is no folder %s; looking for an Application of that name: %w", arg, err)
+	}
+	app, err := cl.findApp(cmd.Context(), o.namespace, arg)
+	if err != nil {
+		return nil, err
+	}
+	return cl.renderApp(cmd.Context(), app, o.revision)
+}
+
+func isFolder(arg string) bool {
+	if strings.HasPrefix(arg, ".") || filepath.IsAbs(arg) {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.IsDir()
+}
+
+func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rendered, error) {
+	dir, err := realPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := realPath(cmp.Or(o.root, workingTree(dir)))
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil, fmt.Errorf("rendering %s: it is not below the root %s", dir, root)
+	}
+	return source.RenderDir(ctx, root, filepath.ToSlash(rel), source.Options{})
+}
+
+// realPath makes a path absolute and follows its links, as the shell's user sees it.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// workingTree returns the folder with a .git around dir, or dir itself.
+func workingTree(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+func (o renderOptions) write(out, errOut io.Writer, rendered *source.Rendered) error {
+	for _, warning := range rendered.Warnings {
+		fmt.Fprintln(errOut, "warning:", warning)
+	}
+	if o.inputs {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		for _, in := range rendered.Inputs {
+			fmt.Fprintf(w, "%s\t%s\n", in.Kind, cmp.Or(in.Path, "."))
+		}
+		return w.Flush()
+	}
+	if rendered.Empty != "" {
+		fmt.Fprintln(errOut, "warning: nothing to print:", rendered.Empty)
+	}
+	return source.WriteYAML(out, rendered.Objects)
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// shownHistory is how many of the last syncs are shown.
+const shownHistory = 5
+
+// describe writes everything of an Application but its objects.
+func describe(w io.Writer, p palette, app *v1alpha1.Application) {
+	head := table{}
+	for _, row := range headRows(app) {
+		head.add(row...)
+	}
+	head.write(w, p)
+	for _, part := range []struct {
+		title string
+		table *table
+	}{
+		{"Conditions that are not met", conditionTable(app.Status.Conditions)},
+		{"Fields that others own", driftTable(app.Status.Drift, app.Status.DriftOmitted)},
+		{"Last syncs", historyTable(app.Status.History)},
+	} {
+		if len(part.table.rows) > 0 {
+			fmt.Fprintf(w, "\n%s\n", p.paint(bold, part.title))
+			part.table.write(w, p)
+		}
+	}
+}
+
+func headRows(app *v1alpha1.Application) [][]cell {
+	src, st := app.Spec.Source, app.Status
+	rows := [][]cell{
+		{{"Application", bold}, {text: app.Namespace + "/" + app.Name}},
+		{{"Repository", bold}, {text: withoutPassword(src.RepoURL)}},
+		{{"Path", bold}, {text: cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")}},
+	}
+	if ns := app.Spec.Destination.Namespace; ns != "" {
+		rows = append(rows, []cell{{"Destination", bold}, {text: "namespace " + ns}})
+	}
+	sync := cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown)
+	health := cmp.Or(st.Health.Status, "Unknown")
+	rows = append(rows,
+		[]cell{{"Policy", bold}, {text: policyWords(app.Spec.SyncPolicy)}},
+		[]cell{{"Sync", bold}, {string(sync), syncStyle(sync)}, {text: syncWords(app)}},
+		[]cell{{"Health", bold}, {health, healthStyle(health)}, {text: healthWords(st.Health)}},
+	)
+	if op := st.OperationState; op != nil {
+		rows = append(rows, []cell{{"Operation", bold}, {string(op.Phase), phaseStyle(op.Phase)}, {text: operationWords(op)}})
+	}
+	if text := message(app); text != "" {
+		rows = append(rows, []cell{{"Message", bold}, {text: text}})
+	}
+	return rows
+}
+
+func policyWords(policy *v1alpha1.SyncPolicy) string {
+	if policy == nil || policy.Automated == nil || policy.Automated.Enabled != nil && !*policy.Automated.Enabled {
+		return `manual: "trueup sync" syncs`
+	}
+	words := []string{"automated"}
+	if policy.Automated.Prune {
+		words = append(words, "prune")
+	}
+	if policy.Automated.SelfHeal {
+		words = append(words, "self-heal")
+	}
+	return strings.Join(words, ", ")
+}
+
+func syncWords(app *v1alpha1.Application) string {
+	st := app.Status
+	text := fmt.Sprintf("%d of %d objects", st.Objects.Synced, st.Objects.Total)
+	if st.Sync.Revision != "" {
+		text += " with " + shortRevision(st.Sync.Revision)
+	}
+	if st.Sync.FailedRevision != "" {
+		text += "; the newer " + shortRevision(st.Sync.FailedRevision) + " cannot be used"
+	}
+	return text
+}
+
+func healthWords(h v1alpha1.HealthStatus) string {
+	if h.LastTransitionTime == nil {
+		return firstLine(h.Message)
+	}
+	since := "since " + age(*h.LastTransitionTime)
+	if h.Message == "" {
+		return since
+	}
+	return since + ": " + firstLine(h.Message)
+}
+
+func operationWords(op *v1alpha1.OperationState) string {
+	when := "since " + age(op.StartedAt)
+	if op.FinishedAt != nil {
+		when = age(*op.FinishedAt) + " ago"
+	}
+	if op.Retries > 0 {
+		when += fmt.Sprintf(", after %d retries", op.Retries)
+	}
+	if op.Message == "" {
+		return when
+	}
+	return when + ": " + strings.TrimSpace(op.Message)
+}
+
+func phaseStyle(phase v1alpha1.Phase) style {
+	switch phase {
+	case v1alpha1.PhaseSucceeded:
+		return green
+	case v1alpha1.PhaseFailed:
+		return red
+	}
+	return cyan
+}
+
+func conditionTable(conditions []metav1.Condition) *table {
+	t := &table{indent: "  "}
+	for _, c := range conditions {
+		// Ready sums up the others, and its message is in the head.
+		if c.Status == metav1.ConditionTrue || c.Type == v1alpha1.ConditionReady {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(c.Message), "\n")
+		t.add(cell{text: c.Type}, cell{string(c.Status), red}, cell{text: c.Reason}, cell{text: lines[0]})
+		for _, line := range lines[1:] {
+			t.add(cell{}, cell{}, cell{}, cell{text: line})
+		}
+	}
+	return t
+}
+
+// driftTable reads: Deployment shop/web .spec.replicas ← kubectl (scale) 3m ago  Enforce  put back: …
+func driftTable(drift []v1alpha1.FieldDrift, omitted int) *table {
+	t := &table{indent: "  "}
+	for _, d := range drift {
+		owner := cmp.Or(d.Manager, "unknown")
+		if d.Subresource != "" {
+			owner += " (" + d.Subresource + ")"
+		}
+		if d.Time != nil {
+			owner += " " + age(*d.Time) + " ago"
+		}
+		t.add(cell{text: objectName(d.ObjectReference)}, cell{text: d.Path + " ← " + owner},
+			cell{d.Decision, yellow}, cell{text: d.Reason})
+	}
+	if omitted > 0 {
+		t.add(cell{text: fmt.Sprintf("and %d more", omitted)})
+	}
+	return t
+}
+
+func historyTable(history []v1alpha1.SyncRecord) *table {
+	t := &table{indent: "  "}
+	for _, r := range history[:min(shownHistory, len(history))] {
+		t.add(cell{text: age(r.FinishedAt) + " ago"}, cell{text: shortRevision(r.Revision)},
+			cell{string(r.Result), phaseStyle(r.Result)}, cell{text: r.InitiatedBy},
+			cell{text: strings.Join(nonEmpty(changes(r), firstLine(r.Message)), ": ")})
+	}
+	return t
+}
+
+// changes says what a sync did, without the noughts.
+func changes(r v1alpha1.SyncRecord) string {
+	var words []string
+	for _, c := range []struct {
+		n    int
+		word string
+	}{{r.Created, "created"}, {r.Updated, "updated"}, {r.Healed, "healed"}, {r.Pruned, "pruned"}, {r.Failed, "failed"}} {
+		if c.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", c.n, c.word))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func nonEmpty(texts ...string) []string {
+	var kept []string
+	for _, t := range texts {
+		if t != "" {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// objectName is how an object is written for people: Deployment shop/web.
+func objectName(ref v1alpha1.ObjectReference) string {
+	if ref.Namespace == "" {
+		return ref.Kind + " " + ref.Name
+	}
+	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
+}
