@@ -94,6 +94,9 @@ func isFolder(arg string) bool {
 }
 
 func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rendered, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("rendering %s: there is no such folder", dir)
+	}
 	dir, err := realPath(dir)
 	if err != nil {
 		return nil, err

@@ -85,13 +85,20 @@ func (s *settings) located(err error) error {
 // isNoSetting reports whether a flag is about the command line itself.
 func isNoSetting(flag string) bool { return flag == "help" || flag == "config" }
 
-// valueError strips an error of pflag of the flag's name, which the setting's takes the place of.
+// valueError strips an error of pflag of the flag's name, which the setting's takes the place of, and of Go's words.
 func valueError(err error) error {
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		return fmt.Errorf("%q: %w", invalid.GetValue(), invalid.Unwrap())
+	if !errors.As(err, &invalid) {
+		return err
 	}
-	return err
+	cause := invalid.Unwrap()
+	if invalid.GetFlag().Value.Type() == "int" {
+		cause = errors.New("must be a whole number")
+	}
+	if invalid.GetFlag().Value.Type() == "bool" {
+		cause = errors.New("must be true or false")
+	}
+	return fmt.Errorf("%q: %w", invalid.GetValue(), cause)
 }
 
 func (s *settings) readFile() error {
