@@ -46,7 +46,7 @@ var polaritySuffixes = []struct {
 	{"Failed", bad}, {"Failure", bad}, {"Error", bad}, {"Pressure", bad}, {"Degraded", bad},
 	{"NotReady", bad}, {"Unavailable", bad},
 	{"Ready", good}, {"Available", good}, {"Healthy", good}, {"Synced", good}, {"Succeeded", good},
-	{"Valid", good}, {"Established", good}, {"Initialized", good},
+	{"Valid", good}, {"Established", good}, {"Initialized", good}, {"Reconciled", good},
 }
 
 // failureWords in a condition's reason tell a failure from something that is still on its way.

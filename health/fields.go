@@ -74,10 +74,11 @@ type condition struct {
 	kind, status, reason, message string
 }
 
+// asCondition reads an entry; it is valid only with a type and a status: Argo CD's Application lists errors without one.
 func asCondition(v any) (condition, bool) {
 	f := asFields(v)
 	c := condition{kind: f.str("type"), status: f.str("status"), reason: f.str("reason"), message: f.str("message")}
-	return c, c.kind != ""
+	return c, c.kind != "" && c.status != ""
 }
 
 // condition returns the condition of that type from the status f; where there is none, its status is "".

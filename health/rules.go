@@ -1,8 +1,8 @@
 package health
 
 import (
-	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -15,8 +15,8 @@ import (
 // Rule judges the objects of one group and kind with CEL expressions over the variable object; newEnv lists what they
 // may use.
 type Rule struct {
-	Group string `json:"group"` // exact, or a wildcard: "*.crossplane.io"
-	Kind  string `json:"kind"`  // exact, or "*"
+	Group string `json:"group"` // exact, or a wildcard at its start: "*.crossplane.io"
+	Kind  string `json:"kind"`  // one or more, separated by commas; each exact, or with a wildcard at its start: "*Template", "*"
 
 	// The first that is true decides, in this order. Where none is: with Healthy given the object is Progressing,
 	// without it the judgement goes on as if there were no rule.
@@ -29,14 +29,12 @@ type Rule struct {
 	Source  string `json:"source,omitempty"`  // where the facts come from
 }
 
-// compiledRule is a Rule ready to run.
+// compiledRule is a Rule ready to run, for one of its kinds.
 type compiledRule struct {
-	name     string // "cel/argoproj.io/Rollout"
-	group    string
-	kind     string
-	cases    []ruleCase
-	message  *expression
-	complete bool // Healthy is given: no case is Progressing
+	name    string // "cel/argoproj.io/Rollout"
+	gk      schema.GroupKind
+	cases   []ruleCase
+	message *expression
 }
 
 type ruleCase struct {
@@ -44,12 +42,8 @@ type ruleCase struct {
 	when *expression
 }
 
-func compileRule(env *cel.Env, rule Rule) (*compiledRule, error) {
-	name := "cel/" + rule.Group + "/" + rule.Kind
-	if rule.Kind == "" {
-		return nil, fmt.Errorf("compiling health rule %s: kind is empty; name one, or \"*\" for every kind of the group", name)
-	}
-	compiled := &compiledRule{name: name, group: rule.Group, kind: rule.Kind, complete: rule.Healthy != ""}
+func compileRule(env *cel.Env, rule Rule) (compiledRule, error) {
+	var compiled compiledRule
 	for _, c := range []struct {
 		code   Code
 		source string
@@ -59,20 +53,23 @@ func compileRule(env *cel.Env, rule Rule) (*compiledRule, error) {
 		}
 		when, err := compile(env, c.source, cel.BoolType)
 		if err != nil {
-			return nil, fmt.Errorf("compiling health rule %s: %s: %w", name, strings.ToLower(string(c.code)), err)
+			return compiledRule{}, fmt.Errorf("%s: %w", strings.ToLower(string(c.code)), err)
 		}
 		compiled.cases = append(compiled.cases, ruleCase{c.code, when})
 	}
-	if len(compiled.cases) == 0 {
-		return nil, fmt.Errorf("compiling health rule %s: no expression; give at least one of degraded, suspended, progressing and healthy", name)
+	switch {
+	case rule.Kind == "":
+		return compiledRule{}, errors.New(`kind is empty; name one, or "*" for every kind of the group`)
+	case len(compiled.cases) == 0:
+		return compiledRule{}, errors.New("no expression; give at least one of degraded, suspended, progressing and healthy")
+	case rule.Message == "":
+		return compiled, nil
 	}
-	if rule.Message != "" {
-		message, err := compile(env, rule.Message, cel.StringType)
-		if err != nil {
-			return nil, fmt.Errorf("compiling health rule %s: message: %w", name, err)
-		}
-		compiled.message = message
+	message, err := compile(env, rule.Message, cel.StringType)
+	if err != nil {
+		return compiledRule{}, fmt.Errorf("message: %w", err)
 	}
+	compiled.message = message
 	return compiled, nil
 }
 
@@ -89,7 +86,7 @@ func (r *compiledRule) judge(o fields) (Result, bool) {
 			return r.result(c.code, a), true
 		}
 	}
-	if r.complete {
+	if r.cases[len(r.cases)-1].code == Healthy {
 		return r.result(Progressing, a), true
 	}
 	return Result{}, false
@@ -104,9 +101,25 @@ func (r *compiledRule) result(code Code, a activation) Result {
 		}
 		result.Message = message
 	}
-	status := fields(a.object).at("status")
-	result.Message = cmp.Or(result.Message, status.str("message"), "by its health rule")
+	if result.Message == "" {
+		result.Message = statusText(a.object)
+	}
 	return result
+}
+
+// statusText is what an object says about itself, for a rule without a message.
+func statusText(o fields) string {
+	status := o.at("status")
+	if message := status.str("message"); message != "" {
+		return message
+	}
+	if r, ok := byConditions(o, status); ok {
+		return r.Message
+	}
+	if r, ok := byPhase(status); ok {
+		return r.Message
+	}
+	return "its status says nothing yet"
 }
 
 // A ruleSet finds the rule of a kind: the exact one, or else the first whose wildcard matches.
@@ -124,18 +137,28 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 	for _, rule := range rules {
 		compiled, err := compileRule(env, rule)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("compiling the health rule of %s/%s: %w", rule.Group, rule.Kind, err)
 		}
-		gk := schema.GroupKind{Group: rule.Group, Kind: rule.Kind}
-		if strings.HasPrefix(rule.Group, "*") || rule.Kind == "*" {
-			set.wildcards = append(set.wildcards, compiled)
-		} else if set.exact[gk] != nil {
-			return nil, fmt.Errorf("compiling health rule %s: there are two rules for this kind", compiled.name)
-		} else {
-			set.exact[gk] = compiled
+		for kind := range strings.SplitSeq(rule.Kind, ",") {
+			if err := set.add(compiled, schema.GroupKind{Group: rule.Group, Kind: strings.TrimSpace(kind)}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return set, nil
+}
+
+func (s *ruleSet) add(rule compiledRule, gk schema.GroupKind) error {
+	rule.gk, rule.name = gk, "cel/"+gk.Group+"/"+gk.Kind
+	switch {
+	case strings.HasPrefix(gk.Group, "*") || strings.HasPrefix(gk.Kind, "*"):
+		s.wildcards = append(s.wildcards, &rule)
+	case s.exact[gk] != nil:
+		return fmt.Errorf("compiling the health rule of %s/%s: there are two rules for this kind; keep one", gk.Group, gk.Kind)
+	default:
+		s.exact[gk] = &rule
+	}
+	return nil
 }
 
 func (s *ruleSet) find(gk schema.GroupKind) *compiledRule {
@@ -143,18 +166,19 @@ func (s *ruleSet) find(gk schema.GroupKind) *compiledRule {
 		return rule
 	}
 	for _, rule := range s.wildcards {
-		if (rule.kind == "*" || rule.kind == gk.Kind) && matchGroup(rule.group, gk.Group) {
+		if matches(rule.gk.Group, gk.Group) && matches(rule.gk.Kind, gk.Kind) {
 			return rule
 		}
 	}
 	return nil
 }
 
-func matchGroup(pattern, group string) bool {
+// matches reports whether s fits a pattern that is exact or has a wildcard at its start.
+func matches(pattern, s string) bool {
 	if suffix, wild := strings.CutPrefix(pattern, "*"); wild {
-		return strings.HasSuffix(group, suffix)
+		return strings.HasSuffix(s, suffix)
 	}
-	return pattern == group
+	return pattern == s
 }
 
 //go:embed rules/*.yaml

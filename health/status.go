@@ -13,7 +13,7 @@ var phaseWords = func() map[string]Code {
 	words := make(map[string]Code)
 	for code, list := range map[Code]string{
 		Healthy: "accepted active applied available bound complete completed connected created deployed done enabled " +
-			"established finished green healthy installed live ok online provisioned ready released running succeeded " +
+			"established finished green healthy installed live ok online processed provisioned ready released running succeeded " +
 			"success successful synced up uptodate valid",
 		Progressing: "deploying inprogress new notready pending progressing queued scheduled setup yellow",
 		Degraded: "aborted broken canceled cancelled crashed degraded denied down error errored expired failed failure " +
