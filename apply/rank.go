@@ -61,3 +61,8 @@ func Rank(gk schema.GroupKind) int {
 	}
 	return RankCustom
 }
+
+// IsBuiltin reports whether the kinds of a group are built into the API server.
+func IsBuiltin(group string) bool {
+	return builtin[group] || group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || group == "admissionregistration.k8s.io"
+}

@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 )
 
 // Result is what became of one object.
@@ -77,24 +76,44 @@ func (w *Writer) each(objects []*Object, f func(i int)) {
 // establishWithin bounds the wait for a CustomResourceDefinition; it takes well under a second on an idle API server.
 const establishWithin = 30 * time.Second
 
-// awaitEstablished waits until the definitions that were just applied are served. One that does not get there in time
-// is no error here: its custom resources will say that their kind is not served.
+// awaitEstablished waits until the kinds of the definitions that were just applied are served. One that does not get
+// there in time is no error here: its custom resources will say that their kind is not served.
 func (w *Writer) awaitEstablished(ctx context.Context, index []int, results []Result) {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
 	for _, i := range index {
-		if crd := results[i].Answer; crd != nil && !established(crd) {
+		if crd := results[i].Answer; crd != nil {
 			_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-				live, err := w.request(ctx, crd, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
-					return r.Get(ctx, crd.GetName(), metav1.GetOptions{})
-				})
-				return err == nil && established(live), nil
+				return w.served(ctx, crd), nil
 			})
 		}
 	}
-	if len(index) > 0 {
-		w.kinds.Reset()
+}
+
+// served reports whether a definition is established and discovery knows of it.
+func (w *Writer) served(ctx context.Context, crd *unstructured.Unstructured) bool {
+	if !established(crd) {
+		live, err := w.Get(ctx, crd)
+		if err != nil || !established(live) {
+			return false
+		}
 	}
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		if version["served"] != true {
+			continue
+		}
+		gvk := schema.GroupVersionKind{Group: group, Version: name, Kind: kind}
+		if _, err := w.kinds.Of(gvk); err != nil {
+			w.kinds.Reset()
+			return false
+		}
+	}
+	return true
 }
 
 func established(crd *unstructured.Unstructured) bool {

@@ -51,6 +51,9 @@ type rule struct {
 	decide func(Loss, Context) (Decision, bool)
 }
 
+// RuleContested is the rule that holds a field because its owner keeps taking it back.
+const RuleContested = "contested"
+
 // chain is the order in which a loss is decided: the first rule that has something to say does.
 var chain = []rule{
 	{"policy", byPolicy},           // the Application's own policies, in their order
@@ -58,7 +61,7 @@ var chain = []rule{
 	{"injector", byInjector},       // CA bundles
 	{"aggregation", byAggregation}, // the rules of aggregated ClusterRoles
 	{"applier", byApplier},         // another GitOps tool or operator that applies
-	{"contested", byBreaker},       // an owner that takes the field back again and again
+	{RuleContested, byBreaker},     // an owner that takes the field back again and again
 	{"person", byPerson},           // a person's tool
 	{"default", byDefault},         // anybody else
 }

@@ -17,8 +17,6 @@ type Policy struct {
 	Managers              []string
 	Paths                 []PathPattern
 	Verdict               Verdict
-	// CreateOnly sets the field when the object is created and never again, also while we own it.
-	CreateOnly bool
 	// Source names where a person finds the policy: spec.fieldPolicies[0].
 	Source string
 }

@@ -1,0 +1,75 @@
+package diff
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Extract returns a configuration that declares only the given fields, each with the value it has in live, which is
+// not changed. Fields that live does not have are left out.
+func Extract(live *unstructured.Unstructured, paths []fieldpath.Path) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	for _, p := range paths {
+		extract(live.Object, out.Object, p)
+	}
+	out.SetAPIVersion(live.GetAPIVersion())
+	out.SetKind(live.GetKind())
+	out.SetName(live.GetName())
+	if ns := live.GetNamespace(); ns != "" {
+		out.SetNamespace(ns)
+	}
+	return out
+}
+
+// extract copies the field p of from into to, and the keys of the list items on the way.
+func extract(from, to map[string]any, p fieldpath.Path) {
+	name := p[0].FieldName
+	if name == nil {
+		return
+	}
+	v, ok := from[*name]
+	if !ok {
+		return
+	}
+	if len(p) == 1 {
+		to[*name] = v
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		child, _ := to[*name].(map[string]any)
+		if child == nil {
+			child = map[string]any{}
+		}
+		extract(v, child, p[1:])
+		to[*name] = child
+	case []any:
+		items, _ := to[*name].([]any)
+		to[*name] = extractItem(v, items, p[1:])
+	}
+}
+
+func extractItem(from, to []any, p fieldpath.Path) []any {
+	for _, item := range from {
+		if !fitsExactly(item, p[0]) {
+			continue
+		}
+		m, isMap := item.(map[string]any)
+		if !isMap || len(p) == 1 {
+			return append(to, item)
+		}
+		for _, have := range to {
+			if fitsExactly(have, p[0]) {
+				extract(m, have.(map[string]any), p[1:])
+				return to
+			}
+		}
+		child := map[string]any{}
+		for _, k := range *p[0].Key {
+			child[k.Name] = k.Value.Unstructured()
+		}
+		extract(m, child, p[1:])
+		return append(to, child)
+	}
+	return to
+}
