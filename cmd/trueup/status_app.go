@@ -17,8 +17,8 @@ const shownHistory = 5
 // describe writes everything of an Application but its objects.
 func describe(w io.Writer, p palette, app *v1alpha1.Application) {
 	head := table{}
-	for _, row := range headRows(app) {
-		head.add(row...)
+	for _, row := range headRows(app, p) {
+		head.add(cell{row.label, bold}, cell{text: row.text})
 	}
 	head.write(w, p)
 	for _, part := range []struct {
@@ -36,31 +36,37 @@ func describe(w io.Writer, p palette, app *v1alpha1.Application) {
 	}
 }
 
-func headRows(app *v1alpha1.Application) [][]cell {
+// headRow is one line of the head; its text may be coloured already.
+type headRow struct{ label, text string }
+
+func headRows(app *v1alpha1.Application, p palette) []headRow {
 	src, st := app.Spec.Source, app.Status
-	rows := [][]cell{
-		{{"Application", bold}, {text: app.Namespace + "/" + app.Name}},
-		{{"Repository", bold}, {text: withoutPassword(src.RepoURL)}},
-		{{"Path", bold}, {text: cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")}},
+	rows := []headRow{
+		{"Application", app.Namespace + "/" + app.Name},
+		{"Repository", withoutPassword(src.RepoURL)},
+		{"Path", cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")},
 	}
 	if ns := app.Spec.Destination.Namespace; ns != "" {
-		rows = append(rows, []cell{{"Destination", bold}, {text: "namespace " + ns}})
+		rows = append(rows, headRow{"Destination", "namespace " + ns})
 	}
 	sync := cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown)
 	health := cmp.Or(st.Health.Status, "Unknown")
 	rows = append(rows,
-		[]cell{{"Policy", bold}, {text: policyWords(app.Spec.SyncPolicy)}},
-		[]cell{{"Sync", bold}, {string(sync), syncStyle(sync)}, {text: syncWords(app)}},
-		[]cell{{"Health", bold}, {health, healthStyle(health)}, {text: healthWords(st.Health)}},
+		headRow{"Policy", policyWords(app.Spec.SyncPolicy)},
+		headRow{"Sync", join(p.paint(syncStyle(sync), string(sync)), syncWords(app))},
+		headRow{"Health", join(p.paint(healthStyle(health), health), healthWords(st.Health))},
 	)
 	if op := st.OperationState; op != nil {
-		rows = append(rows, []cell{{"Operation", bold}, {string(op.Phase), phaseStyle(op.Phase)}, {text: operationWords(op)}})
+		rows = append(rows, headRow{"Operation", join(p.paint(phaseStyle(op.Phase), string(op.Phase)), operationWords(op))})
 	}
 	if text := message(app); text != "" {
-		rows = append(rows, []cell{{"Message", bold}, {text: text}})
+		rows = append(rows, headRow{"Message", text})
 	}
 	return rows
 }
+
+// join joins what there is of texts, with commas.
+func join(texts ...string) string { return strings.Join(nonEmpty(texts...), ", ") }
 
 func policyWords(policy *v1alpha1.SyncPolicy) string {
 	if policy == nil || policy.Automated == nil || policy.Automated.Enabled != nil && !*policy.Automated.Enabled {

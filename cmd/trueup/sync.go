@@ -89,13 +89,14 @@ func (s *syncing) run(ctx context.Context, opts syncOptions) error {
 
 // wait shows the progress of the sync until it has finished.
 func (s *syncing) wait(ctx context.Context) error {
-	last := "waiting for the agent"
+	last, hint := "waiting for the agent", agentHint
 	fmt.Fprintf(s.progress, "%s/%s: %s\n", s.app.Namespace, s.app.Name, last)
 	err := s.cl.followOne(ctx, s.app, func(app *v1alpha1.Application) (bool, error) {
 		op := app.Status.OperationState
 		if op == nil || op.ID != s.id {
 			return false, s.checkOvertaken(app)
 		}
+		hint = ""
 		if text := progressWords(op); text != last {
 			last = text
 			fmt.Fprintf(s.progress, "%s/%s: %s\n", app.Namespace, app.Name, text)
@@ -106,18 +107,13 @@ func (s *syncing) wait(ctx context.Context) error {
 		return true, s.finish(app, op)
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("syncing %s/%s: the time is over while %s%s", s.app.Namespace, s.app.Name, last, agentHint(last))
+		return fmt.Errorf("syncing %s/%s: the time is over while %s%s", s.app.Namespace, s.app.Name, last, hint)
 	}
 	return err
 }
 
 // agentHint says where to look when nobody answers.
-func agentHint(last string) string {
-	if last != "waiting for the agent" {
-		return ""
-	}
-	return "\nDoes the agent run, and does it watch this namespace? Try: kubectl get pods -A -l app.kubernetes.io/name=trueup"
-}
+const agentHint = "\nDoes the agent run, and does it watch this namespace? Try: kubectl get pods -A -l app.kubernetes.io/name=trueup"
 
 func progressWords(op *v1alpha1.OperationState) string {
 	text := string(op.Phase)

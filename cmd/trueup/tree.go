@@ -80,7 +80,16 @@ func newTree(app *v1alpha1.Application, managed, made []member) *objectTree {
 
 func (n *node) apply(state v1alpha1.ResourceStatus) {
 	n.sync, n.health = state.Sync, state.Health
-	n.message = strings.Join(nonEmpty(state.Reason, firstLine(state.Message)), ": ")
+	n.message = reasonWords(state)
+}
+
+// reasonWords says why an object is not Synced and Healthy, beyond what its health says already.
+func reasonWords(state v1alpha1.ResourceStatus) string {
+	reason := state.Reason
+	if reason == state.Health { // Missing, mostly
+		reason = ""
+	}
+	return strings.Join(nonEmpty(reason, firstLine(state.Message)), ": ")
 }
 
 // isTracked reports whether the tracking annotation names both the Application and the object itself: a copy that

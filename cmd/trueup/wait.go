@@ -89,7 +89,11 @@ func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Applica
 		return done, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("waiting for %s/%s to be %s: the time is over after %s%s", app.Namespace, app.Name, o.goal(), o.timeout, notYet(last))
+		hint := ""
+		if !isAnswered(last) {
+			hint = agentHint
+		}
+		return fmt.Errorf("waiting for %s/%s to be %s: the time is over after %s%s", app.Namespace, app.Name, o.goal(), o.timeout, notYet(last)+hint)
 	}
 	return err
 }
@@ -97,10 +101,10 @@ func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Applica
 // met reports whether the Application is what is waited for, and how it is in words.
 func (o waitOptions) met(app *v1alpha1.Application) (bool, string) {
 	st := app.Status
-	if isStale(app) {
-		return false, cmp.Or(message(app), "waiting for the agent")
-	}
-	if asked := app.Annotations[v1alpha1.AnnotationRefresh]; asked != "" && asked != st.ObservedRefresh {
+	switch {
+	case isStale(app):
+		return false, message(app)
+	case !isAnswered(app):
 		return false, "waiting for the agent to look at Git"
 	}
 	words := []string{fmt.Sprintf("%s, %s", cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown), cmp.Or(st.Health.Status, "Unknown"))}
@@ -110,6 +114,12 @@ func (o waitOptions) met(app *v1alpha1.Application) (bool, string) {
 	return synced && healthy, strings.Join(words, ": ")
 }
 
+// isAnswered reports whether the status is about the newest spec, and about Git since the last refresh.
+func isAnswered(app *v1alpha1.Application) bool {
+	asked := app.Annotations[v1alpha1.AnnotationRefresh]
+	return !isStale(app) && (asked == "" || asked == app.Status.ObservedRefresh)
+}
+
 // notYet lists, one a line, the objects that stand in the way.
 func notYet(app *v1alpha1.Application) string {
 	const shown = 10
@@ -117,7 +127,7 @@ func notYet(app *v1alpha1.Application) string {
 	list := app.Status.Resources
 	for _, r := range list[:min(shown, len(list))] {
 		text += fmt.Sprintf("\n  %s: %s, %s", objectName(r.ObjectReference), r.Sync, cmp.Or(r.Health, "Unknown"))
-		if why := strings.Join(nonEmpty(r.Reason, firstLine(r.Message)), ": "); why != "" {
+		if why := reasonWords(r); why != "" {
 			text += ": " + why
 		}
 	}
