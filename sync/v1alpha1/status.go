@@ -88,7 +88,7 @@ type SyncStatus struct {
 	// SyncedSource is a digest of the source options of that sync.
 	// +optional
 	SyncedSource string `json:"syncedSource,omitempty"`
-	// RenderedRevision is the newest commit that rendered whole, when Revision does not.
+	// FailedRevision is a newer commit that could not be rendered or applied; Revision runs on.
 	// +optional
 	FailedRevision string `json:"failedRevision,omitempty"`
 }
@@ -171,6 +171,12 @@ type FieldDrift struct {
 	// Reason is a sentence for a person.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// HeldUntil says until when a contested field is left alone.
+	// +optional
+	HeldUntil *metav1.Time `json:"heldUntil,omitempty"`
+	// Times counts how often a contested field was put back.
+	// +optional
+	Times int `json:"times,omitempty"`
 }
 
 // Phase of a sync.

@@ -1,0 +1,134 @@
+package sync
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// The breaker: when one manager takes one field back again and again, the field is held, and everything else goes on.
+//
+//	healed ──(taken back tripAfter times within fightWindow)──▶ held ──(holdFor, doubled each time)──▶ tried once more
+//
+// It closes when Git or a policy changes the field's object, when a sync is asked for, and after a quiet while.
+const (
+	tripAfter   = 3
+	fightWindow = 10 * time.Minute
+	holdFor     = 10 * time.Minute
+	holdAtMost  = 2 * time.Hour
+)
+
+type fightKey struct {
+	id      diff.ID
+	path    string
+	manager string
+}
+
+type fight struct {
+	heals  []time.Time // within the window
+	count  int         // of all heals since the fight began
+	trips  int
+	until  time.Time // held until then; zero while it is not held
+	digest string    // of the configuration that it is about
+}
+
+// contested returns whether a field is held now. A fight about another configuration is over.
+func (s *appState) contested(d *Desired, now time.Time) func(path string, o diff.Owner) (diff.Fight, bool) {
+	if len(s.fights) == 0 {
+		return nil
+	}
+	return func(path string, o diff.Owner) (diff.Fight, bool) {
+		f, ok := s.fights[fightKey{d.ID, path, o.Manager}]
+		if !ok || f.digest != d.digest || !now.Before(f.until) {
+			return diff.Fight{}, false
+		}
+		return diff.Fight{Count: f.count, Until: f.until}, true
+	}
+}
+
+// healed notes that fields were taken back from their owners, and holds those that have been too often.
+func (s *appState) healed(d *Desired, c diff.Comparison, now time.Time) {
+	for _, l := range c.Losses {
+		if l.Verdict != diff.Enforce || l.Owner.Manager == "" {
+			continue
+		}
+		key := fightKey{d.ID, l.Path.String(), l.Owner.Manager}
+		f, ok := s.fights[key]
+		if !ok || f.digest != d.digest {
+			f = &fight{digest: d.digest}
+			s.fights[key] = f
+		}
+		f.note(now)
+	}
+}
+
+func (f *fight) note(now time.Time) {
+	recent := f.heals[:0]
+	for _, t := range f.heals {
+		if now.Sub(t) < fightWindow {
+			recent = append(recent, t)
+		}
+	}
+	f.heals = append(recent, now)
+	f.count++
+	// After a first trip one more heal is enough: the owner was given its chance.
+	if len(f.heals) < tripAfter && f.trips == 0 {
+		return
+	}
+	f.until = now.Add(min(holdFor<<f.trips, holdAtMost))
+	f.trips++
+	f.heals = nil
+}
+
+// calm forgets fights that have been quiet for long, and returns when the next held field is to be tried again.
+func (s *appState) calm(now time.Time) (next time.Time) {
+	for key, f := range s.fights {
+		switch {
+		case now.Before(f.until):
+			if next.IsZero() || f.until.Before(next) {
+				next = f.until
+			}
+		case f.quiet(now):
+			delete(s.fights, key)
+		}
+	}
+	return next
+}
+
+// quiet reports whether nothing has happened for a window after the last hold or heal.
+func (f *fight) quiet(now time.Time) bool {
+	last := f.until
+	if n := len(f.heals); n > 0 && f.heals[n-1].After(last) {
+		last = f.heals[n-1]
+	}
+	return now.Sub(last) >= fightWindow
+}
+
+// remember takes fights over from a status, after a restart: a fight is not forgotten because the agent was killed in
+// it. It is written to the status only when a field is held, so flips before that cost no write.
+func (s *appState) remember(drift []v1alpha1.FieldDrift, set *DesiredSet) {
+	for _, d := range drift {
+		id := diff.ID{Group: d.Group, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
+		desired, ok := set.byID[id]
+		if d.HeldUntil == nil || !ok {
+			continue
+		}
+		s.fights[fightKey{id, d.Path, d.Manager}] = &fight{count: d.Times, trips: 1, until: d.HeldUntil.Time, digest: desired.digest}
+	}
+}
+
+// heldUntil tells the status until when a loss is held by the breaker.
+func (s *appState) heldUntil(d *Desired, l diff.DecidedLoss, now time.Time) (until *metav1.Time, times int) {
+	if l.Rule != diff.RuleContested {
+		return nil, 0
+	}
+	f, ok := s.fights[fightKey{d.ID, l.Path.String(), l.Owner.Manager}]
+	if !ok || !now.Before(f.until) {
+		return nil, 0
+	}
+	t := metav1.NewTime(f.until)
+	return &t, f.count
+}

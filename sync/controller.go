@@ -1,0 +1,309 @@
+package sync
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// Controller keeps the Applications of one cluster true to Git. An Agent runs it.
+type Controller struct {
+	config       Config
+	clients      *Clients
+	log          *slog.Logger
+	clock        clock.WithTicker
+	kinds        *apply.Kinds
+	writer       *apply.Writer
+	repositories *source.Repositories
+	renders      *source.Cache
+	metrics      *metrics
+	recorder     events.EventRecorder
+
+	apps        cache.SharedIndexInformer
+	live        *live
+	autoscalers *autoscalers
+	states      *states
+
+	queue        workqueue.TypedRateLimitingInterface[types.NamespacedName] // Applications to reconcile
+	fetches      workqueue.TypedDelayingInterface[types.NamespacedName]     // Applications to look at Git for
+	fetchBackoff workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+// renderCacheBytes bounds the files whose rendered objects are kept; in memory they take about ten times as much.
+const renderCacheBytes = 1 << 20
+
+// newController returns a Controller that has not asked anything yet.
+func newController(config Config, clients *Clients, judge *health.Judge, metrics *metrics, log *slog.Logger) *Controller {
+	c := &Controller{
+		config:  config,
+		clients: clients,
+		log:     log,
+		clock:   clock.RealClock{},
+		metrics: metrics,
+		renders: source.NewCache(renderCacheBytes),
+		states:  &states{apps: map[types.NamespacedName]*appState{}},
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, time.Minute)),
+		fetches:      workqueue.NewTypedDelayingQueue[types.NamespacedName](),
+		fetchBackoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Second, 3*time.Minute),
+	}
+	c.kinds = apply.NewKinds(clients.Kube.Discovery(), c.clock)
+	c.writer = apply.NewWriter(clients.Dynamic, c.kinds, v1alpha1.FieldManager, config.Concurrency)
+	c.repositories = source.NewRepositories(config.CacheDir, source.RepositoriesOptions{
+		Timeout: config.GitTimeout, MaxBytes: config.MaxRepositoryBytes,
+		OnRefs: c.metrics.asked, OnFetch: c.metrics.fetched,
+	})
+	c.metrics.watchApplications(c.applications)
+	c.live = newLive(clients, c.kinds, judge.Of)
+	c.live.changed, c.live.settled = c.objectChanged, func(schema.GroupKind) { c.wakeAll() }
+	c.autoscalers = newAutoscalers(clients, c.kinds, c.targetChanged)
+	c.apps = c.applicationInformer()
+	return c
+}
+
+// Run looks after the Applications until ctx is done, and then lets each pass that has begun come to its end.
+// It returns an error when the API server does not let it see the Applications.
+func (c *Controller) Run(ctx context.Context) error {
+	defer c.queue.ShutDown()
+	defer c.fetches.ShutDown()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: c.clients.Kube.EventsV1()})
+	c.recorder = broadcaster.NewRecorder(scheme, "trueup")
+	broadcaster.StartRecordingToSink(ctx.Done())
+	defer broadcaster.Shutdown()
+
+	c.live.ctx = ctx
+	go c.apps.RunWithContext(ctx)
+	definitions := c.definitionInformer()
+	go definitions.RunWithContext(ctx)
+	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
+	if !cache.WaitForCacheSync(ctx.Done(), c.apps.HasSynced) {
+		return ctx.Err()
+	}
+	done := make(chan struct{})
+	workers := 0
+	start := func(run func()) {
+		workers++
+		go func() { run(); done <- struct{}{} }()
+	}
+	for range c.config.Workers {
+		start(func() { c.work(ctx) })
+		start(func() { c.fetchWork(ctx) })
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	c.fetches.ShutDown()
+	for range workers {
+		<-done
+	}
+	return nil
+}
+
+// awaitAutoscalers starts the watches of autoscalers, and wakes everybody who waits for them.
+func (c *Controller) awaitAutoscalers(ctx context.Context) {
+	before, _ := c.autoscalers.ready()
+	c.autoscalers.watch(ctx)
+	_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+		ok, _ := c.autoscalers.ready()
+		return ok, nil
+	})
+	if after, _ := c.autoscalers.ready(); after && !before {
+		c.wakeAll()
+	}
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		key, shutdown := c.queue.Get()
+		if shutdown {
+			return
+		}
+		c.pass(ctx, key)
+		c.queue.Done(key)
+	}
+}
+
+// pass is one pass of the loop for one Application, and when the next one is due.
+func (c *Controller) pass(ctx context.Context, key types.NamespacedName) {
+	start := c.clock.Now()
+	next, err := c.reconcile(ctx, key)
+	c.metrics.reconciled(c.clock.Since(start), err)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		c.log.Warn("reconciling", "application", key.String(), "error", err)
+		c.queue.AddRateLimited(key)
+	default:
+		c.queue.Forget(key)
+		if next > 0 {
+			c.queue.AddAfter(key, next)
+		}
+	}
+}
+
+func (c *Controller) fetchWork(ctx context.Context) {
+	for {
+		key, shutdown := c.fetches.Get()
+		if shutdown {
+			return
+		}
+		if again := c.refresh(ctx, key); again > 0 {
+			c.fetches.AddAfter(key, again)
+		}
+		c.fetches.Done(key)
+	}
+}
+
+// application returns the Application as the watch last told, nil where it is gone. It must not be changed.
+func (c *Controller) application(key types.NamespacedName) *v1alpha1.Application {
+	obj, exists, err := c.apps.GetIndexer().GetByKey(key.String())
+	if err != nil || !exists {
+		return nil
+	}
+	return obj.(*v1alpha1.Application)
+}
+
+func (c *Controller) applications() []*v1alpha1.Application {
+	var apps []*v1alpha1.Application
+	for _, obj := range c.apps.GetStore().List() {
+		apps = append(apps, obj.(*v1alpha1.Application))
+	}
+	return apps
+}
+
+func (c *Controller) applicationInformer() cache.SharedIndexInformer {
+	client := c.clients.Applications(c.config.ApplicationNamespace)
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
+	}, &v1alpha1.Application{}, 0, cache.Indexers{})
+	// Cannot fail: the informer has not been started.
+	_ = informer.SetTransform(func(obj any) (any, error) {
+		if app, ok := obj.(*v1alpha1.Application); ok {
+			app.ManagedFields = nil
+		}
+		return obj, nil
+	})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.applicationChanged(nil, obj.(*v1alpha1.Application)) },
+		UpdateFunc: func(old, obj any) { c.applicationChanged(old.(*v1alpha1.Application), obj.(*v1alpha1.Application)) },
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				c.queue.Add(types.NamespacedName(key))
+			}
+		},
+	})
+	return informer
+}
+
+// applicationChanged wakes the loop; our own status patches are no reason to.
+func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
+	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	asked := func(name string) bool { return old == nil || old.Annotations[name] != app.Annotations[name] }
+	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationRefresh) {
+		c.fetches.Add(key)
+	}
+	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationSync) ||
+		(old.DeletionTimestamp == nil) != (app.DeletionTimestamp == nil) {
+		c.states.of(key).wake()
+		c.queue.Add(key)
+	}
+}
+
+// definitionInformer watches CustomResourceDefinitions for what is served: a kind that arrives or goes changes
+// verdicts without any event of its own objects.
+func (c *Controller) definitionInformer() cache.SharedIndexInformer {
+	resource := c.clients.Metadata.Resource(schema.GroupVersionResource{Group: crdKind.Group, Version: "v1", Resource: "customresourcedefinitions"})
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return resource.Watch(ctx, o)
+		},
+	}, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
+	// Neither can fail: the informer has not been started.
+	_ = informer.SetTransform(func(obj any) (any, error) {
+		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			m.ManagedFields, m.Annotations, m.Labels = nil, nil, nil
+		}
+		return obj, nil
+	})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(_ any, initial bool) {
+			if !initial {
+				c.kindsChanged()
+			}
+		},
+		UpdateFunc: func(any, any) { c.kindsChanged() },
+		DeleteFunc: func(any) { c.kindsChanged() },
+	})
+	return informer
+}
+
+// kindsChanged asks anew what is served, for those whose verdict hangs on it.
+func (c *Controller) kindsChanged() {
+	c.kinds.Reset()
+	for key, st := range c.states.all() {
+		if snap := st.current(); snap != nil && (snap.set != nil && len(snap.set.Unknown) > 0 || snap.renderErr != nil) {
+			c.fetches.Add(key)
+		}
+	}
+}
+
+// objectChanged wakes the loops of the Applications that an object belongs or belonged to, for that object alone.
+func (c *Controller) objectChanged(old, new *Observed) {
+	var owner types.NamespacedName
+	for _, o := range []*Observed{old, new} {
+		if o != nil && o.App != owner && o.App != (types.NamespacedName{}) {
+			owner = o.App
+			c.wakeObject(owner, o.ID)
+		}
+	}
+	// Its label or annotation may have been taken away, or name somebody else: ask who declares it, too.
+	o := new
+	if o == nil {
+		o = old
+	}
+	if new == nil || new.App != owner || owner == (types.NamespacedName{}) {
+		c.targetChanged(o.ID)
+	}
+}
+
+// targetChanged wakes the loops of the Applications that declare an object.
+func (c *Controller) targetChanged(id diff.ID) {
+	for key, st := range c.states.all() {
+		if snap := st.current(); snap != nil && snap.set != nil && snap.set.byID[id] != nil {
+			c.wakeObject(key, id)
+		}
+	}
+}
+
+func (c *Controller) wakeObject(app types.NamespacedName, id diff.ID) {
+	if c.config.ApplicationNamespace != "" && app.Namespace != c.config.ApplicationNamespace {
+		return
+	}
+	c.states.of(app).wake(id)
+	c.queue.Add(app)
+}
+
+func (c *Controller) wakeAll() {
+	for key, st := range c.states.all() {
+		st.wake()
+		c.queue.Add(key)
+	}
+}

@@ -1,0 +1,247 @@
+package sync
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// Op is what to do with one object.
+type Op string
+
+const (
+	OpNone   Op = ""
+	OpCreate Op = "Create" // it is not there
+	OpUpdate Op = "Update" // Git has changed it
+	OpHeal   Op = "Heal"   // somebody else has changed it
+	OpPrune  Op = "Prune"  // it is no longer in Git
+)
+
+// Step is how one object stands and what to do about it, with the reason.
+type Step struct {
+	ID         diff.ID
+	Desired    *Desired  // nil for an object that is no longer in Git
+	Observed   *Observed // nil for an object that is not there
+	Comparison diff.Comparison
+	Op         Op
+	Sync       v1alpha1.SyncCode
+	Reason     string
+	Message    string
+	Health     health.Result
+
+	err error // of the dry-run
+}
+
+// Input is all that a plan depends on.
+type Input struct {
+	App     types.NamespacedName
+	Policy  Policy
+	Request *v1alpha1.SyncRequest // a person's, nil where nobody asked
+	// New says that this revision has not been synced whole yet.
+	New bool
+	// Context gives what decisions about the fields of an object depend on.
+	Context func(*Desired) diff.Context
+}
+
+// Policy is what the Application's syncPolicy comes to.
+type Policy struct {
+	Automated, SelfHeal, Prune, AllowEmpty, Adopt, CreateNamespace bool
+}
+
+// PolicyOf reads spec.syncPolicy.
+func PolicyOf(spec *v1alpha1.SyncPolicy) Policy {
+	var p Policy
+	if spec == nil {
+		return p
+	}
+	if a := spec.Automated; a != nil && (a.Enabled == nil || *a.Enabled) {
+		p.Automated, p.SelfHeal, p.Prune, p.AllowEmpty = true, a.SelfHeal, a.Prune, a.AllowEmpty
+	}
+	for _, option := range spec.SyncOptions {
+		switch option {
+		case "Adopt=true":
+			p.Adopt = true
+		case "CreateNamespace=true":
+			p.CreateNamespace = true
+		}
+	}
+	return p
+}
+
+// Decide returns how a declared object stands and what to do about it. It is pure.
+func (in Input) Decide(d *Desired, o *Observed) (Step, error) {
+	step := Step{ID: d.ID, Desired: d, Observed: o, Sync: v1alpha1.OutOfSync}
+	state := diff.Observed{}
+	if o != nil {
+		state = o.State
+		step.Health = o.Health
+		if who := in.claimedBy(o); who != "" {
+			step.Reason, step.Message = "Refused", refusal(who)
+			return step, nil
+		}
+		if o.DeletionTimestamp != nil {
+			step.Reason, step.Message = "Terminating", "is being deleted and will be made anew"+waitsFor(o)
+			return step, nil
+		}
+	} else {
+		step.Health = health.Result{Code: health.Missing, Reason: "Missing", Message: "not in the cluster"}
+	}
+	var err error
+	step.Comparison, err = diff.Compare(d.forDiff(), state, in.Context(d), v1alpha1.FieldManager)
+	if err != nil {
+		return step, err
+	}
+	in.conclude(&step)
+	return step, nil
+}
+
+// conclude turns a comparison into an operation.
+func (in Input) conclude(step *Step) {
+	asked := in.Request != nil
+	switch step.Comparison.State {
+	case diff.InSync:
+		step.Sync, step.Reason, step.Message = v1alpha1.Synced, "", yielded(step.Comparison)
+	case diff.Held:
+		step.Reason, step.Message = "Held", lostFields(step.Comparison, diff.Hold)
+	case diff.Missing:
+		step.Reason, step.Message = "Missing", "not in the cluster"
+		if asked || in.Policy.Automated && (in.New || in.Policy.SelfHeal) {
+			step.Op = OpCreate
+		}
+	case diff.Changed:
+		step.Reason, step.Message = "Changed", "Git has another configuration"
+		if asked || in.Policy.Automated && (in.New || in.Policy.SelfHeal) {
+			step.Op = OpUpdate
+		}
+	case diff.Drifted:
+		step.Reason, step.Message = "Drifted", lostFields(step.Comparison, diff.Enforce)
+		if asked || in.Policy.SelfHeal {
+			step.Op = OpHeal
+		}
+	}
+}
+
+// claimedBy returns who else says that an object is his, "" where nobody does or a person lets us take it over.
+func (in Input) claimedBy(o *Observed) string {
+	switch {
+	case in.Policy.Adopt:
+		return ""
+	case o.App != (types.NamespacedName{}) && o.App != in.App:
+		return "the Application " + o.App.String()
+	case o.Claimant != "" && !o.Owned:
+		return o.Claimant
+	}
+	return ""
+}
+
+func refusal(who string) string {
+	return fmt.Sprintf("belongs to %s: take it out there, or take it over with syncOptions [Adopt=true]", who)
+}
+
+func waitsFor(o *Observed) string {
+	if len(o.Finalizers) == 0 {
+		return ""
+	}
+	return "; it waits for the finalizers " + strings.Join(o.Finalizers, ", ")
+}
+
+// maxNamed bounds how many fields a message names.
+const maxNamed = 3
+
+func lostFields(c diff.Comparison, v diff.Verdict) string {
+	var parts []string
+	total := 0
+	add := func(path, reason string) {
+		if total++; total <= maxNamed {
+			parts = append(parts, path+": "+reason)
+		}
+	}
+	for _, l := range c.Losses {
+		if l.Verdict == v {
+			add(l.Path.String(), l.Reason)
+		}
+	}
+	if v == diff.Enforce {
+		for _, e := range c.Extras {
+			add(e.Path.String(), "added by "+e.Owner.String())
+		}
+	}
+	if total > maxNamed {
+		parts = append(parts, fmt.Sprintf("and %d more", total-maxNamed))
+	}
+	if total == 0 {
+		return "applied in part only"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func yielded(c diff.Comparison) string {
+	for _, l := range c.Losses {
+		if l.Verdict == diff.Yield {
+			return l.Reason
+		}
+	}
+	return ""
+}
+
+// guarded are the kinds that are never pruned without a person's word on the object itself: their deletion takes data
+// or other people's objects along.
+var guarded = map[schema.GroupKind]bool{
+	{Kind: "Namespace"}:             true,
+	{Kind: "PersistentVolumeClaim"}: true,
+	{Kind: "PersistentVolume"}:      true,
+	crdKind:                         true,
+}
+
+// Extra returns how an object stands that says it is ours but is not declared; ok is false where it is not ours.
+// It is pure.
+func (in Input) Extra(o *Observed, empty bool) (step Step, ok bool) {
+	step = Step{ID: o.ID, Observed: o, Sync: v1alpha1.OutOfSync, Reason: "Extra", Health: o.Health}
+	asked := in.Request != nil && in.Request.Prune
+	switch {
+	case o.App != in.App || !o.Owned || o.Controlled:
+		return step, false
+	case o.DeletionTimestamp != nil:
+		step.Reason, step.Message = "Terminating", "is being deleted"+waitsFor(o)
+	case o.Prune == v1alpha1.PruneDisabled:
+		step.Message = "no longer in Git; kept by its annotation " + v1alpha1.AnnotationPrune + "=" + v1alpha1.PruneDisabled
+	case empty && !in.Policy.AllowEmpty:
+		step.Message = "no longer in Git; not pruned, since the revision declares no object at all (allowEmpty is off)"
+	case guarded[o.ID.GroupKind()] && o.Prune != v1alpha1.PruneConfirm:
+		step.Message = fmt.Sprintf("no longer in Git; a %s is pruned only once a person has annotated it with %s=%s", o.ID.Kind, v1alpha1.AnnotationPrune, v1alpha1.PruneConfirm)
+	case !asked && !in.Policy.Prune:
+		step.Message = "no longer in Git; pruning is off (syncPolicy.automated.prune, or trueup sync --prune)"
+	default:
+		step.Op, step.Message = OpPrune, "no longer in Git"
+	}
+	return step, true
+}
+
+// budgetFrom is the number of objects from which on the prune budget holds.
+const budgetFrom = 10
+
+// WithinBudget takes the prunes out of steps when they are more than half of more than ten objects and no person has
+// asked for them, and says so in each. total counts the objects of the Application in the cluster.
+func (in Input) WithinBudget(steps []*Step, total int) {
+	prunes := 0
+	for _, s := range steps {
+		if s.Op == OpPrune {
+			prunes++
+		}
+	}
+	if in.Request != nil && in.Request.Prune || total <= budgetFrom || prunes*2 <= total {
+		return
+	}
+	for _, s := range steps {
+		if s.Op == OpPrune {
+			s.Op = OpNone
+			s.Message = fmt.Sprintf("no longer in Git; not pruned, since that would take %d of %d objects: if it is meant, run trueup sync --prune", prunes, total)
+		}
+	}
+}

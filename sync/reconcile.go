@@ -1,0 +1,231 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// look is one look at one Application, from gathering to reporting.
+type look struct {
+	key    types.NamespacedName
+	app    *v1alpha1.Application // as last seen; never changed
+	st     *appState
+	snap   *snapshot
+	now    time.Time
+	source string // digest of what the Application asks for
+	input  Input
+
+	policyErr error                      // a field policy that cannot be read
+	unknown   map[schema.GroupKind]error // kinds whose objects are not known yet, with the reason where there is one
+	blocked   string                     // why nothing may be done now; "" where it may
+
+	did              outcome
+	started          time.Time
+	healed           []Step   // as they stood before
+	createNamespaces []string // that are missing
+}
+
+// never is a time that does not come: only a change or a person brings the next try.
+var never = time.Unix(1<<40, 0)
+
+// reconcile makes one pass and returns when the next is due at the latest. The error is one of writing the status.
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	app := c.application(key)
+	if app == nil {
+		c.forget(key)
+		return 0, nil
+	}
+	l, all, ids := c.gather(app)
+	if l.app.DeletionTimestamp != nil {
+		return c.finalize(ctx, l)
+	}
+	c.compare(l, all, ids)
+	c.act(ctx, l)
+	return c.report(ctx, l)
+}
+
+func (c *Controller) forget(key types.NamespacedName) {
+	c.live.use(key, nil)
+	c.states.forget(key)
+	c.metrics.forget(key)
+}
+
+// gather takes together what the pass is about. It sends no request.
+func (c *Controller) gather(app *v1alpha1.Application) (l *look, all bool, ids map[diff.ID]bool) {
+	l = &look{key: types.NamespacedName{Namespace: app.Namespace, Name: app.Name}, app: app, now: c.clock.Now()}
+	l.st = c.states.of(l.key)
+	if last := l.st.last; last != nil && last.UID == app.UID && newerVersion(last, app) {
+		l.app = last
+	}
+	l.source = sourceDigest(l.app)
+	l.snap, all, ids = l.st.take()
+	if l.snap == nil || l.snap.source != l.source {
+		l.snap = &snapshot{source: l.source}
+		l.blocked = "the repository has not been read yet"
+	}
+	l.input = c.inputOf(l)
+	l.unknown = c.live.use(l.key, l.kinds())
+	if ok, err := c.autoscalers.ready(); !ok && l.blocked == "" {
+		l.blocked = "the autoscalers of the cluster are not known yet"
+		if err != nil {
+			l.blocked += ": " + err.Error()
+		}
+	}
+	for _, gk := range sortedKinds(l.unknown) {
+		if l.unknown[gk] == nil && l.blocked == "" {
+			l.blocked = "the objects of kind " + gk.Kind + " are not known yet"
+		}
+	}
+	if l.snap.set != nil && l.st.looked == nil {
+		l.st.remember(l.app.Status.Drift, l.snap.set)
+	}
+	changed := l.st.looked != l.snap || l.st.generation != l.app.Generation || l.input.Request != nil || !l.now.Before(l.st.due)
+	return l, all || changed, ids
+}
+
+// kinds are those of the present revision and those that the last passes had objects of, so that what is no longer in
+// Git is found.
+func (l *look) kinds() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	have := map[schema.GroupKind]bool{}
+	if l.snap.set != nil {
+		for _, gvk := range l.snap.set.Kinds() {
+			if !have[gvk.GroupKind()] && !slices.Contains(l.snap.set.Unknown, gvk) {
+				have[gvk.GroupKind()] = true
+				kinds = append(kinds, gvk)
+			}
+		}
+	}
+	for _, k := range l.app.Status.Kinds {
+		gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+		if !have[gvk.GroupKind()] {
+			have[gvk.GroupKind()] = true
+			kinds = append(kinds, gvk)
+		}
+	}
+	return kinds
+}
+
+func (c *Controller) inputOf(l *look) Input {
+	in := Input{App: l.key, Policy: PolicyOf(l.app.Spec.SyncPolicy), Request: pendingRequest(l.app)}
+	in.New = l.app.Status.Sync.SyncedRevision != l.snap.revision || l.app.Status.Sync.SyncedSource != l.source
+	policies, err := fieldPolicies(&l.app.Spec)
+	if l.policyErr = err; err != nil && l.blocked == "" {
+		l.blocked = err.Error()
+	}
+	in.Context = func(d *Desired) diff.Context { return c.contextOf(l, d, policies) }
+	return in
+}
+
+func (c *Controller) contextOf(l *look, d *Desired, policies []diff.Policy) diff.Context {
+	ctx := diff.Context{Object: d.ID, Policies: policies, Adopting: l.input.Policy.Adopt}
+	if own, err := yieldPolicies(d); err == nil && len(own) > 0 {
+		ctx.Policies = append(slices.Clip(own), policies...)
+	}
+	if ctx.Autoscaler = c.autoscalers.of(d.ID); ctx.Autoscaler == "" {
+		ctx.Autoscaler = l.snap.set.Autoscaled[d.ID]
+	}
+	if l.input.Request == nil {
+		ctx.Contested = l.st.contested(d, l.now)
+	}
+	return ctx
+}
+
+// pendingRequest returns the sync that a person asked for and that has not been answered; nil where there is none.
+func pendingRequest(app *v1alpha1.Application) *v1alpha1.SyncRequest {
+	raw, ok := app.Annotations[v1alpha1.AnnotationSync]
+	if !ok {
+		return nil
+	}
+	var r v1alpha1.SyncRequest
+	if err := json.Unmarshal([]byte(raw), &r); err != nil || r.ID == "" {
+		// Whoever writes the annotation by hand may write any word that is new.
+		r = v1alpha1.SyncRequest{ID: raw}
+	}
+	if op := app.Status.OperationState; op != nil && op.ID == r.ID && op.Phase != v1alpha1.PhaseRunning {
+		return nil
+	}
+	return &r
+}
+
+// compare brings the steps of the Application up to date: those of the given objects, or all of them.
+func (c *Controller) compare(l *look, all bool, ids map[diff.ID]bool) {
+	if l.snap.set == nil {
+		return
+	}
+	steps := l.st.steps
+	if all {
+		steps = make(map[diff.ID]*Step, len(l.snap.set.Objects))
+		for _, d := range l.snap.set.Objects {
+			steps[d.ID] = c.step(l, d)
+		}
+		for _, o := range c.live.of(l.key) {
+			if l.snap.set.byID[o.ID] == nil {
+				c.extra(l, o, steps)
+			}
+		}
+		l.st.forgetFailures(l.snap, steps)
+		l.st.steps, l.st.looked, l.st.generation = steps, l.snap, l.app.Generation
+	}
+	for id := range ids {
+		if all {
+			break
+		}
+		delete(steps, id)
+		if d := l.snap.set.byID[id]; d != nil {
+			steps[id] = c.step(l, d)
+		} else if o := c.live.get(id); o != nil {
+			c.extra(l, o, steps)
+		}
+	}
+}
+
+func (c *Controller) extra(l *look, o *Observed, steps map[diff.ID]*Step) {
+	if step, ok := l.input.Extra(o, len(l.snap.set.Objects) == 0); ok {
+		steps[o.ID] = &step
+	}
+}
+
+// step decides about one declared object.
+func (c *Controller) step(l *look, d *Desired) *Step {
+	unknown := func(reason, message string) *Step {
+		return &Step{ID: d.ID, Desired: d, Sync: v1alpha1.SyncUnknown, Reason: reason, Message: message}
+	}
+	if slices.Contains(l.snap.set.Unknown, d.GVK) {
+		return unknown("UnknownKind", fmt.Sprintf("%s: the cluster serves no %s %s: apply its CustomResourceDefinition, or correct the manifest", d.Origin, d.GVK.GroupVersion(), d.GVK.Kind))
+	}
+	if err, ok := l.unknown[d.ID.GroupKind()]; ok {
+		if err != nil {
+			return unknown("NotListed", err.Error())
+		}
+		return unknown("Listing", "not known yet")
+	}
+	step, err := l.input.Decide(d, c.live.get(d.ID))
+	if err != nil {
+		return unknown("Unreadable", err.Error())
+	}
+	if f := l.st.failures[d.ID]; f != nil && step.Op == OpNone && step.Sync == v1alpha1.Synced {
+		delete(l.st.failures, d.ID)
+	}
+	return &step
+}
+
+func sortedKinds(m map[schema.GroupKind]error) []schema.GroupKind {
+	kinds := make([]schema.GroupKind, 0, len(m))
+	for gk := range m {
+		kinds = append(kinds, gk)
+	}
+	slices.SortFunc(kinds, func(a, b schema.GroupKind) int {
+		return diff.ID{Group: a.Group, Kind: a.Kind}.Compare(diff.ID{Group: b.Group, Kind: b.Kind})
+	})
+	return kinds
+}

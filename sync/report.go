@@ -1,0 +1,178 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// report writes the status if anything in it changed, and returns when the next pass is due at the latest.
+func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error) {
+	status := l.status(c.clock.Now())
+	c.metrics.state(l.key, l.st.steps)
+	if err := c.patchStatus(ctx, l, status); err != nil {
+		return 0, err
+	}
+	if l.did.again {
+		c.queue.Add(l.key)
+	}
+	return l.next(c.clock.Now(), c.config.ResyncInterval), nil
+}
+
+// next returns how long to wait for the soonest of what is due: a retry, a held field, the next full look.
+func (l *look) next(now time.Time, resync time.Duration) time.Duration {
+	soonest := now.Add(resync)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(soonest) {
+			soonest = t
+		}
+	}
+	for _, f := range l.st.failures {
+		sooner(f.until)
+	}
+	if l.st.retry.err != nil {
+		sooner(l.st.retry.until)
+	}
+	sooner(l.st.calm(now))
+	// Whatever comes first is for a full look: it is cheap, and it asks nobody.
+	l.st.due = soonest
+	return max(soonest.Sub(now), time.Millisecond)
+}
+
+func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.ApplicationStatus) error {
+	if equality.Semantic.DeepEqual(&l.app.Status, status) {
+		return nil
+	}
+	patch, err := statusPatch(&l.app.Status, status)
+	if err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	updated, err := c.clients.Applications(l.key.Namespace).Patch(ctx, l.key.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil // it was deleted meanwhile; the watch will tell
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	c.announce(l, status)
+	l.app, l.st.last = updated, updated
+	return nil
+}
+
+func statusPatch(old, new *v1alpha1.ApplicationStatus) ([]byte, error) {
+	type holder struct {
+		Status *v1alpha1.ApplicationStatus `json:"status"`
+	}
+	before, err := json.Marshal(holder{old})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(holder{new})
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.CreateMergePatch(before, after)
+}
+
+// newerVersion reports whether a was read from the API server after b.
+func newerVersion(a, b *v1alpha1.Application) bool {
+	cmp, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && cmp > 0
+}
+
+// announceStart says in the status that a sync runs, where it is one that a person would want to watch.
+func (c *Controller) announceStart(ctx context.Context, l *look, n int) {
+	if l.input.Request == nil && n < watchable {
+		return
+	}
+	c.running(ctx, l, fmt.Sprintf("checking %d objects", n))
+}
+
+// watchable is the number of writes from which on a sync reports its progress.
+const watchable = 20
+
+// progressEvery is the time between two reports of progress.
+const progressEvery = 2 * time.Second
+
+// progress returns a function to call after each object, which now and then reports how far the sync is.
+func (c *Controller) progress(ctx context.Context, l *look, total int) func() {
+	done, last := 0, c.clock.Now()
+	return func() {
+		done++
+		if now := c.clock.Now(); done < total && now.Sub(last) >= progressEvery {
+			last = now
+			c.running(ctx, l, fmt.Sprintf("applied %d of %d objects", done, total))
+		}
+	}
+}
+
+// running writes a running operation into the status. It is only news: that it fails is no reason to stop.
+func (c *Controller) running(ctx context.Context, l *look, message string) {
+	status := l.app.Status.DeepCopy()
+	status.OperationState = l.operation(v1alpha1.PhaseRunning, message)
+	if err := c.patchStatus(ctx, l, status); err != nil {
+		c.log.Debug("reporting progress", "application", l.key.String(), "error", err)
+	}
+}
+
+func (l *look) operation(phase v1alpha1.Phase, message string) *v1alpha1.OperationState {
+	op := &v1alpha1.OperationState{
+		Phase: phase, Message: message, Revision: l.snap.revision,
+		StartedAt: metav1.NewTime(l.started).Rfc3339Copy(), Retries: l.st.retry.times,
+	}
+	if l.input.Request != nil {
+		op.ID = l.input.Request.ID
+	}
+	return op
+}
+
+// announce tells each change of state once, as an Event on the Application.
+func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
+	tell := func(kind, reason, action, message string) {
+		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(message, 900))
+	}
+	old := &l.app.Status
+	if status.Sync.Status != old.Sync.Status && status.Sync.Status != "" {
+		kind := corev1.EventTypeNormal
+		if status.Sync.Status == v1alpha1.SyncUnknown {
+			kind = corev1.EventTypeWarning
+		}
+		tell(kind, string(status.Sync.Status), "Compare", readyMessage(status))
+	}
+	if status.Health.Status != old.Health.Status && status.Health.Status != "" {
+		kind := corev1.EventTypeNormal
+		if status.Health.Status == "Degraded" {
+			kind = corev1.EventTypeWarning
+		}
+		tell(kind, status.Health.Status, "Judge", status.Health.Message+".")
+	}
+	c.announceOperation(tell, old.OperationState, status.OperationState)
+	for _, s := range l.healed {
+		tell(corev1.EventTypeNormal, "Healed", "Heal", s.ID.String()+": "+lostFields(s.Comparison, diff.Enforce))
+	}
+	l.healed = nil
+}
+
+func (c *Controller) announceOperation(tell func(kind, reason, action, message string), old, op *v1alpha1.OperationState) {
+	if op == nil || op.Phase == v1alpha1.PhaseRunning || old != nil && old.Phase == op.Phase && old.Message == op.Message && old.Revision == op.Revision {
+		return
+	}
+	kind, reason := corev1.EventTypeNormal, "SyncSucceeded"
+	if op.Phase == v1alpha1.PhaseFailed {
+		kind, reason = corev1.EventTypeWarning, "SyncFailed"
+	}
+	tell(kind, reason, "Sync", op.Message)
+}

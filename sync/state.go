@@ -1,0 +1,141 @@
+package sync
+
+import (
+	"maps"
+	gosync "sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// appState is what the agent remembers of one Application between two looks. All of it can be made anew: a restart
+// loses nothing but time.
+type appState struct {
+	mu       gosync.Mutex // guards what others than the worker that has the Application write
+	snapshot *snapshot
+	wakeAll  bool
+	wakeIDs  map[diff.ID]bool
+
+	// The rest belongs to the worker that has the Application.
+
+	steps      map[diff.ID]*Step // how each object stood at the last look
+	looked     *snapshot         // what that look compared with
+	generation int64             // of the spec at that look
+	failures   map[diff.ID]*failure
+	fights     map[fightKey]*fight
+	retry      retry
+	last       *v1alpha1.Application // as our last status patch answered
+	due        time.Time             // of the next full look
+}
+
+// snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.
+type snapshot struct {
+	source   string // digest of the source and destination it was made for
+	revision string // of set
+	set      *DesiredSet
+	rendered *source.Rendered
+	fetchErr error // why Git could not be read, last time
+	// renderErr says why failed, a newer commit than revision, gives no list of objects.
+	renderErr error
+	failed    string
+	refresh   string // the refresh request that it answers
+}
+
+// failure is an object that could not be written.
+type failure struct {
+	err   error
+	class apply.Class
+	times int64
+	until time.Time
+}
+
+// retry is a sync that was refused as a whole.
+type retry struct {
+	revision string
+	times    int64
+	until    time.Time
+	err      error
+}
+
+// forgetFailures forgets failures of another revision, and of objects that need nothing any longer.
+func (s *appState) forgetFailures(snap *snapshot, steps map[diff.ID]*Step) {
+	for id := range s.failures {
+		if step := steps[id]; s.looked != snap || step == nil || step.Op == OpNone {
+			delete(s.failures, id)
+		}
+	}
+}
+
+func newAppState() *appState {
+	return &appState{
+		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
+		failures: map[diff.ID]*failure{}, fights: map[fightKey]*fight{},
+	}
+}
+
+// wake marks objects to be looked at, or all of them when none is given.
+func (s *appState) wake(ids ...diff.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(ids) == 0 {
+		s.wakeAll = true
+	}
+	for _, id := range ids {
+		s.wakeIDs[id] = true
+	}
+}
+
+// take returns what is to be looked at, and the present snapshot, which may be nil.
+func (s *appState) take() (snap *snapshot, all bool, ids map[diff.ID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap, all, ids = s.snapshot, s.wakeAll, s.wakeIDs
+	s.wakeAll, s.wakeIDs = false, map[diff.ID]bool{}
+	return snap, all, ids
+}
+
+func (s *appState) current() *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot
+}
+
+func (s *appState) replace(snap *snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot, s.wakeAll = snap, true
+}
+
+// states are the states of all Applications. Safe for concurrent use.
+type states struct {
+	mu   gosync.Mutex
+	apps map[types.NamespacedName]*appState
+}
+
+func (s *states) of(app types.NamespacedName) *appState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, ok := s.apps[app]
+	if !ok {
+		st = newAppState()
+		s.apps[app] = st
+	}
+	return st
+}
+
+func (s *states) forget(app types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.apps, app)
+}
+
+func (s *states) all() map[types.NamespacedName]*appState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.apps)
+}

@@ -1,0 +1,424 @@
+package sync
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// status makes the status that a pass comes to, from the old one and how each object stands.
+func (l *look) status(now time.Time) *v1alpha1.ApplicationStatus {
+	s := l.app.Status.DeepCopy()
+	s.ObservedGeneration = l.app.Generation
+	s.ObservedRefresh = l.snap.refresh
+	steps := l.sortedSteps()
+	if l.snap.set != nil {
+		l.objects(s, steps)
+	}
+	l.syncStatus(s)
+	l.healthStatus(s, steps, now)
+	l.operationStatus(s, now)
+	l.conditions(s, now)
+	return s
+}
+
+// sortedSteps puts the worst first: those that a person has to look at.
+func (l *look) sortedSteps() []*Step {
+	steps := make([]*Step, 0, len(l.st.steps))
+	for _, s := range l.st.steps {
+		steps = append(steps, s)
+	}
+	weight := func(s *Step) int {
+		switch {
+		case l.st.failures[s.ID] != nil:
+			return 0
+		case s.Sync == v1alpha1.SyncUnknown:
+			return 1
+		case s.Health.Code == health.Degraded:
+			return 2
+		case s.Sync == v1alpha1.OutOfSync:
+			return 3
+		case s.Health.Code != health.Healthy:
+			return 4
+		}
+		return 5
+	}
+	slices.SortFunc(steps, func(a, b *Step) int { return cmp.Or(weight(a)-weight(b), a.ID.Compare(b.ID)) })
+	return steps
+}
+
+// objects counts the objects and lists those that are not in order, bounded.
+func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
+	var counts v1alpha1.ObjectCounts
+	var resources []v1alpha1.ResourceStatus
+	var drift []v1alpha1.FieldDrift
+	s.ResourcesOmitted, s.DriftOmitted = 0, 0
+	for _, step := range steps {
+		count(&counts, step)
+		for _, d := range l.drift(step) {
+			if len(drift) < v1alpha1.MaxDrift {
+				drift = append(drift, keepTime(d, s.Drift))
+			} else {
+				s.DriftOmitted++
+			}
+		}
+		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy {
+			continue
+		}
+		if len(resources) < v1alpha1.MaxResources {
+			resources = append(resources, resource(step))
+		} else {
+			s.ResourcesOmitted++
+		}
+	}
+	s.Objects, s.Resources, s.Drift = counts, resources, drift
+	s.Kinds = l.statusKinds(s.Kinds)
+}
+
+func count(c *v1alpha1.ObjectCounts, s *Step) {
+	c.Total++
+	switch {
+	case s.Sync == v1alpha1.Synced:
+		c.Synced++
+	case s.Sync == v1alpha1.SyncUnknown:
+		c.Unknown++
+	default:
+		c.OutOfSync++
+	}
+	if s.Desired == nil {
+		c.Extra++
+	}
+	switch s.Health.Code {
+	case health.Healthy:
+		c.Healthy++
+	case health.Progressing:
+		c.Progressing++
+	case health.Degraded:
+		c.Degraded++
+	case health.Suspended:
+		c.Suspended++
+	case health.Missing:
+		c.Missing++
+	}
+}
+
+func reference(id diff.ID) v1alpha1.ObjectReference {
+	return v1alpha1.ObjectReference{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
+}
+
+// maxMessage bounds what an object says about itself in the status.
+const maxMessage = 1024
+
+func resource(s *Step) v1alpha1.ResourceStatus {
+	r := v1alpha1.ResourceStatus{ObjectReference: reference(s.ID), Sync: s.Sync, Health: string(s.Health.Code), Reason: s.Reason, Message: s.Message}
+	if s.Sync == v1alpha1.Synced {
+		r.Reason, r.Message = s.Health.Reason, s.Health.Message
+	}
+	r.Message = truncate(r.Message, maxMessage)
+	return r
+}
+
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// drift lists the fields of an object that others own, and what people added.
+func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
+	var out []v1alpha1.FieldDrift
+	for _, loss := range s.Comparison.Losses {
+		d := fieldDrift(s.ID, loss.Path.String(), loss.Owner, string(loss.Verdict), loss.Reason)
+		d.HeldUntil, d.Times = l.st.heldUntil(s.Desired, loss, l.now)
+		out = append(out, d)
+	}
+	for _, e := range s.Comparison.Extras {
+		out = append(out, fieldDrift(s.ID, e.Path.String(), e.Owner, string(diff.Enforce), "added by "+e.Owner.String()))
+	}
+	return out
+}
+
+func fieldDrift(id diff.ID, path string, o diff.Owner, decision, reason string) v1alpha1.FieldDrift {
+	d := v1alpha1.FieldDrift{
+		ObjectReference: reference(id), Path: path,
+		Manager: o.Manager, Operation: o.Operation, Subresource: o.Subresource, Decision: decision, Reason: reason,
+	}
+	if !o.Time.IsZero() {
+		t := metav1.NewTime(o.Time)
+		d.Time = &t
+	}
+	return d
+}
+
+// keepTime leaves the time at which a field was first taken: an owner that writes it every second is no news, and must
+// not make us write every second either.
+func keepTime(d v1alpha1.FieldDrift, old []v1alpha1.FieldDrift) v1alpha1.FieldDrift {
+	for _, o := range old {
+		if o.ObjectReference == d.ObjectReference && o.Path == d.Path && o.Manager == d.Manager && o.Subresource == d.Subresource && o.Decision == d.Decision {
+			d.Time = o.Time
+		}
+	}
+	return d
+}
+
+// statusKinds are the kinds to look into after a restart: those of the revision, and those of which something is left.
+func (l *look) statusKinds(old []v1alpha1.KindReference) []v1alpha1.KindReference {
+	var kinds []v1alpha1.KindReference
+	have := map[diff.ID]bool{}
+	add := func(k v1alpha1.KindReference) {
+		if gk := (diff.ID{Group: k.Group, Kind: k.Kind}); !have[gk] {
+			have[gk] = true
+			kinds = append(kinds, k)
+		}
+	}
+	for _, gvk := range l.snap.set.Kinds() {
+		add(v1alpha1.KindReference{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
+	}
+	left := map[diff.ID]bool{}
+	for id, s := range l.st.steps {
+		if s.Desired == nil {
+			left[diff.ID{Group: id.Group, Kind: id.Kind}] = true
+		}
+	}
+	for _, k := range old {
+		gk := diff.ID{Group: k.Group, Kind: k.Kind}
+		// A kind that could not be listed is unknown, and so kept.
+		if _, unlisted := l.unknown[gk.GroupKind()]; left[gk] || unlisted || l.blocked != "" {
+			add(k)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b v1alpha1.KindReference) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
+	})
+	return kinds
+}
+
+func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
+	s.Sync.FailedRevision = l.snap.failed
+	if l.snap.set == nil {
+		s.Sync.Status = v1alpha1.SyncUnknown
+		return
+	}
+	s.Sync.Revision, s.Sync.ShortRevision = l.snap.revision, l.snap.revision[:min(7, len(l.snap.revision))]
+	switch {
+	case l.blocked != "" && s.Objects.OutOfSync == 0, s.Objects.Unknown > 0 && s.Objects.OutOfSync == 0:
+		s.Sync.Status = v1alpha1.SyncUnknown
+	case s.Objects.OutOfSync > 0, l.snap.renderErr != nil:
+		s.Sync.Status = v1alpha1.OutOfSync
+	default:
+		s.Sync.Status = v1alpha1.Synced
+	}
+	if l.whole() {
+		s.Sync.SyncedRevision, s.Sync.SyncedSource = l.snap.revision, l.source
+	}
+}
+
+// whole reports whether the revision has been brought to the cluster: nothing of it is missing, changed or failed.
+func (l *look) whole() bool {
+	if l.blocked != "" || len(l.st.failures) > 0 || l.did.again {
+		return false
+	}
+	for _, s := range l.st.steps {
+		if s.Desired != nil && (s.Sync == v1alpha1.SyncUnknown || s.Comparison.State == diff.Missing || s.Comparison.State == diff.Changed) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now time.Time) {
+	code, message := health.Healthy, ""
+	if l.snap.set == nil {
+		code = health.Unknown
+	}
+	for _, step := range steps {
+		c := step.Health.Code
+		if c == "" || step.Desired == nil || !c.WorseThan(code) {
+			continue
+		}
+		code, message = c, step.ID.String()
+		if step.Health.Message != "" {
+			message += ": " + truncate(step.Health.Message, maxMessage)
+		}
+	}
+	s.Health.Message = message
+	if s.Health.Status != string(code) || s.Health.LastTransitionTime == nil {
+		t := metav1.NewTime(now).Rfc3339Copy()
+		s.Health.Status, s.Health.LastTransitionTime = string(code), &t
+	}
+}
+
+// operationStatus ends the operation of this pass and notes it in the history.
+func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
+	interrupted := s.OperationState != nil && s.OperationState.Phase == v1alpha1.PhaseRunning
+	if l.blocked != "" || !l.did.tried && l.input.Request == nil && !interrupted {
+		return
+	}
+	phase, message := v1alpha1.PhaseSucceeded, l.did.summary()
+	if err := l.failure(); err != nil {
+		phase, message = v1alpha1.PhaseFailed, err.Error()
+	}
+	if l.did.again && phase == v1alpha1.PhaseSucceeded {
+		return // the next pass, which comes at once, will end it
+	}
+	if l.started.IsZero() {
+		l.started = now
+	}
+	op := l.operation(phase, truncate(message, 2*maxMessage))
+	finished := metav1.NewTime(now).Rfc3339Copy()
+	op.FinishedAt = &finished
+	s.OperationState = op
+	if l.did.wrote() > 0 || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {
+		s.History = record(s.History, l.record(op))
+	}
+}
+
+// failure is why the pass did not bring about what it was to; nil where it did.
+func (l *look) failure() error {
+	if l.did.refused != nil {
+		return l.did.refused
+	}
+	if l.did.failed == 0 {
+		return nil
+	}
+	var errs []error
+	for _, id := range sortedFailures(l.st.failures) {
+		errs = append(errs, l.st.failures[id].err)
+	}
+	return fmt.Errorf("%d objects failed: %w", len(errs), first(errs))
+}
+
+func sortedFailures(m map[diff.ID]*failure) []diff.ID {
+	ids := make([]diff.ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, diff.ID.Compare)
+	return ids
+}
+
+func (o outcome) summary() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{o.created, "created"}, {o.updated, "updated"}, {o.healed, "healed"}, {o.pruned, "pruned"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (l *look) record(op *v1alpha1.OperationState) v1alpha1.SyncRecord {
+	r := v1alpha1.SyncRecord{
+		Revision: op.Revision, StartedAt: op.StartedAt, FinishedAt: *op.FinishedAt, InitiatedBy: "automated", Result: op.Phase,
+		Created: l.did.created, Updated: l.did.updated, Healed: l.did.healed, Pruned: l.did.pruned, Failed: l.did.failed,
+	}
+	switch {
+	case l.input.Request != nil:
+		r.InitiatedBy = cmp.Or(l.input.Request.By, "a person")
+	case l.did.healed > 0 && l.did.created+l.did.updated+l.did.pruned == 0:
+		r.InitiatedBy = "self-heal"
+	}
+	if op.Phase == v1alpha1.PhaseFailed {
+		r.Message = op.Message
+	}
+	return r
+}
+
+// mergeWithin is how close two rounds of self-healing are to count as one in the history.
+const mergeWithin = time.Minute
+
+// record puts r in front of the history. Self-healing that goes on is one record: it must not push out the syncs.
+func record(history []v1alpha1.SyncRecord, r v1alpha1.SyncRecord) []v1alpha1.SyncRecord {
+	if len(history) > 0 {
+		last := history[0]
+		if last.InitiatedBy == "self-heal" && r.InitiatedBy == "self-heal" && last.Revision == r.Revision && last.Result == r.Result &&
+			r.StartedAt.Sub(last.FinishedAt.Time) < mergeWithin {
+			r.StartedAt, r.Healed = last.StartedAt, r.Healed+last.Healed
+			history = history[1:]
+		}
+	}
+	return append([]v1alpha1.SyncRecord{r}, history[:min(len(history), v1alpha1.MaxHistory-1)]...)
+}
+
+func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
+	set := func(kind string, ok metav1.ConditionStatus, reason, message string) {
+		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	switch {
+	case l.snap.fetchErr != nil:
+		set(v1alpha1.ConditionFetched, metav1.ConditionFalse, "FetchFailed", l.snap.fetchErr.Error())
+	case l.snap.set == nil && l.snap.renderErr == nil:
+		set(v1alpha1.ConditionFetched, metav1.ConditionUnknown, "Fetching", l.blocked)
+	default:
+		set(v1alpha1.ConditionFetched, metav1.ConditionTrue, "Fetched", "the repository can be read")
+	}
+	switch {
+	case l.snap.renderErr != nil:
+		set(v1alpha1.ConditionRendered, metav1.ConditionFalse, "RenderFailed", fmt.Sprintf("commit %.7s: %v", l.snap.failed, l.snap.renderErr))
+	case l.snap.set == nil:
+		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", "nothing has been fetched yet")
+	default:
+		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", fmt.Sprintf("%d objects", len(l.snap.set.Objects)))
+	}
+	switch {
+	case l.st.retry.err != nil && l.st.retry.revision == l.snap.revision+l.source:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Refused", l.st.retry.err.Error())
+	case len(l.st.failures) > 0:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Failed", l.anyFailure())
+	case l.blocked != "":
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "Waiting", l.blocked)
+	case s.Sync.Status == v1alpha1.Synced:
+		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
+	default:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", readyMessage(s))
+	}
+	ok, reason := metav1.ConditionFalse, "NotReady"
+	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil {
+		ok, reason = metav1.ConditionTrue, "SyncedAndHealthy"
+	}
+	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
+}
+
+func (l *look) anyFailure() string {
+	ids := sortedFailures(l.st.failures)
+	return fmt.Sprintf("%d objects failed: %v", len(ids), l.st.failures[ids[0]].err)
+}
+
+// readyMessage is one line on what is the matter: the first thing that a person has to look at.
+func readyMessage(s *v1alpha1.ApplicationStatus) string {
+	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionRendered} {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			return c.Message
+		}
+	}
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && (c.Reason == "Refused" || c.Reason == "Failed" || c.Reason == "Waiting") {
+		return c.Message
+	}
+	if len(s.Resources) > 0 {
+		r := s.Resources[0]
+		id := diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		message := id.String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
+		if more := len(s.Resources) + s.ResourcesOmitted - 1; more > 0 {
+			message += fmt.Sprintf(" (and %d more objects)", more)
+		}
+		return message
+	}
+	return fmt.Sprintf("%d objects Synced and Healthy", s.Objects.Total)
+}
