@@ -155,8 +155,12 @@ func isBelow(top, p fieldpath.Path) bool {
 // A forced apply alone cannot do this: it adds Git's items beside the ones that it does not know of.
 func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager string) (folded []metav1.ManagedFieldsEntry, ok bool, err error) {
 	f, err := ParseFields(entries, manager)
-	if err != nil || f.own == nil {
+	if err != nil {
 		return nil, false, err
+	}
+	if f.own == nil { // an object that is being adopted: what people's tools wrote becomes ours
+		f.own = &fieldpath.Set{}
+		f.version, _ = config["apiVersion"].(string)
 	}
 	taken := &fieldpath.Set{}
 	for i := range entries {
@@ -187,6 +191,12 @@ func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager st
 		return nil, false, nil
 	}
 	own := ownEntry(folded, manager)
+	if own == nil {
+		folded = append(folded, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: f.version, FieldsType: "FieldsV1",
+		})
+		own = &folded[len(folded)-1]
+	}
 	own.FieldsV1, err = encode(f.own.Union(taken))
 	return folded, err == nil, err
 }
