@@ -26,8 +26,9 @@ build: ## Build bin/trueup
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/trueup ./cmd/trueup
 
 test: ## Run all tests, against a real control plane, with the race detector
-	go vet $(PACKAGES)
+	$(CLUSTER) binaries # here, since a first build takes longer than go test allows a test
 	cd testdata/cluster && go vet . && go test -race .
+	go vet $(PACKAGES)
 	$(CLUSTER) exec -C '$(CURDIR)' -- go test -race -timeout 30m $(PACKAGES)
 
 lint: ## Check the format and the code

@@ -51,7 +51,7 @@ func build(ctx context.Context, out io.Writer, source, dir string, v versions) e
 
 // stageFolders are the parts of kwok's own stages that are played. pod/chaos fails those pods that ask
 // for it with a label.
-var stageFolders = []string{"node/fast", "node/heartbeat-with-lease", "pod/general", "pod/chaos", "volume/fast"}
+var stageFolders = []string{"node/fast", "node/heartbeat", "pod/general", "pod/chaos", "volume/fast"}
 
 func copyStages(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {

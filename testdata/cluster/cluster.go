@@ -130,6 +130,7 @@ func (c *cluster) start(name string) error {
 	if err := component.start(); err != nil {
 		return err
 	}
+	component.stopped = false
 	exited := component.exited
 	go func() {
 		<-exited
@@ -202,8 +203,8 @@ func (c *cluster) nodesReady(ctx context.Context, want int) error {
 	return nil
 }
 
-// startComponent starts a component that was stopped, on the same port and with the same data, and
-// waits until the API server is ready.
+// startComponent starts a component that was stopped, on the same port and with the same data. Once etcd
+// and the API server both run again, it waits until they serve.
 func (c *cluster) startComponent(ctx context.Context, name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +215,6 @@ func (c *cluster) startComponent(ctx context.Context, name string) error {
 	if component.running() {
 		return fmt.Errorf("starting %s: it is running", name)
 	}
-	component.stopped = false
 	if err := c.start(name); err != nil {
 		return err
 	}
@@ -223,7 +223,28 @@ func (c *cluster) startComponent(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	return c.waitFor(ctx, name, c.isReady)
+	if err := c.waitFor(ctx, name, c.isReady); err != nil {
+		return err
+	}
+	return c.restartControllers()
+}
+
+// restartControllers starts the API server's clients anew: after an outage they would wait for up to half
+// a minute before they try again.
+func (c *cluster) restartControllers() error {
+	for _, name := range []string{controllerManager, scheduler, kwok} {
+		component := c.components[name]
+		if !component.running() {
+			continue
+		}
+		if err := component.kill(); err != nil {
+			return err
+		}
+		if err := c.start(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stopComponent stops a component and waits for its end; with kill, it gets no time for goodbyes.

@@ -149,15 +149,15 @@ const schedulerConfig = `{
 }
 `
 
-// kwokConfig gives kwok more hands than its defaults, and pods enough addresses.
+// kwokConfig gives kwok more hands than its defaults, and pods enough addresses. Nodes have no leases: a
+// kwok that is started again would leave them alone until the leases of the one before have run out.
 const kwokConfig = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
   manageAllNodes: true
   cidr: 10.128.0.0/9
   nodeIP: 10.127.0.1
-  nodeLeaseDurationSeconds: 40
-  nodeLeaseParallelism: 4
+  nodeLeaseDurationSeconds: 0
   podPlayStageParallelism: 16
   nodePlayStageParallelism: 4
   podsOnNodeSyncParallelism: 4
@@ -221,6 +221,7 @@ func (l *layout) arguments() map[string][]string {
 			"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
 			"--horizontal-pod-autoscaler-sync-period=3s", "--concurrent-namespace-syncs=50",
 			"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20",
+			"--node-monitor-grace-period=5m",                        // a heartbeat comes every half a minute, and later on a busy machine
 			"--flex-volume-plugin-dir=" + l.path("home/flexvolume"), // the default is a system folder, which it would create
 		},
 		scheduler: {"--config=" + l.path("scheduler.json"), "--secure-port=0"},

@@ -119,14 +119,29 @@ func TestComponentsStopAndStartOnCommand(t *testing.T) {
 		t.Fatalf("starting the API server: got %+v, want done", got)
 	}
 	l.kubectl(t, "", "get", "configmap", "kept")
-	for _, command := range []string{`{"kill":"etcd"}`, `{"start":"etcd"}`, `{"kill":"kube-scheduler"}`, `{"start":"kube-scheduler"}`} {
+	for _, command := range []string{
+		`{"kill":"etcd"}`, `{"start":"etcd"}`, `{"kill":"kwok"}`, `{"start":"kwok"}`, `{"kill":"kube-scheduler"}`, `{"start":"kube-scheduler"}`,
+	} {
 		if got := l.tell(t, command); got.Done == nil {
 			t.Fatalf("command %s: got %+v, want done", command, got)
 		}
 	}
 	l.kubectl(t, "", "get", "configmap", "kept")
 	l.kubectl(t, "", "create", "deployment", "web", "--image=web")
-	l.kubectl(t, "", "rollout", "status", "deployment/web", "--timeout=60s")
+	l.kubectl(t, "", "rollout", "status", "deployment/web", "--timeout=20s")
+}
+
+func TestControllersWorkAtOnceAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	l := startLauncher(t)
+	l.kubectl(t, "", "create", "deployment", "web", "--image=web")
+	l.tell(t, `{"kill":"kube-apiserver"}`)
+	time.Sleep(30 * time.Second) // the outage itself; by now the controllers try every half a minute only
+	if got := l.tell(t, `{"start":"kube-apiserver"}`); got.Done == nil {
+		t.Fatalf("starting the API server: got %+v, want done", got)
+	}
+	l.kubectl(t, "", "scale", "deployment", "web", "--replicas=3")
+	l.kubectl(t, "", "rollout", "status", "deployment/web", "--timeout=20s")
 }
 
 func TestLauncherEndsWhenAComponentDies(t *testing.T) {
