@@ -75,7 +75,7 @@ func compileRule(env *cel.Env, rule Rule) (compiledRule, error) {
 
 // judge returns what the rule says about o; ok is false where it leaves the judgement to others. A rule that fails says so.
 func (r *compiledRule) judge(o fields) (Result, bool) {
-	a := activation{o}
+	a := bind(o)
 	for _, c := range r.cases {
 		holds, err := eval[bool](c.when, a)
 		if err != nil {
@@ -83,16 +83,16 @@ func (r *compiledRule) judge(o fields) (Result, bool) {
 			return Result{Code: Unknown, Reason: "RuleFailed", Message: fmt.Sprintf("health rule failed: %s: %v", what, err), Rule: r.name}, true
 		}
 		if holds {
-			return r.result(c.code, a), true
+			return r.result(c.code, o, a), true
 		}
 	}
 	if r.cases[len(r.cases)-1].code == Healthy {
-		return r.result(Progressing, a), true
+		return r.result(Progressing, o, a), true
 	}
 	return Result{}, false
 }
 
-func (r *compiledRule) result(code Code, a activation) Result {
+func (r *compiledRule) result(code Code, o fields, a activation) Result {
 	result := Result{Code: code, Reason: string(code), Rule: r.name}
 	if r.message != nil {
 		message, err := eval[string](r.message, a)
@@ -102,7 +102,7 @@ func (r *compiledRule) result(code Code, a activation) Result {
 		result.Message = message
 	}
 	if result.Message == "" {
-		result.Message = statusText(a.object)
+		result.Message = statusText(o)
 	}
 	return result
 }
