@@ -33,7 +33,7 @@ func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error
 	}
 	out := &Rendered{Kind: KindKustomize, Warnings: kfs.warnings()}
 	for _, r := range m.Resources() {
-		o, err := kustomizeObject(r, file, kfs.keepOrigin)
+		o, err := kustomizeObject(r, file)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", file, err)
 		}
@@ -46,14 +46,8 @@ func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error
 }
 
 func runKustomize(kfs *kustomizeFS, dir string) (resmap.ResMap, error) {
-	// The options of `kubectl kustomize`. Plugins other than the built-in ones are off, Helm too.
-	opts := krusty.MakeDefaultOptions()
-	opts.Reorder = krusty.ReorderOptionUnspecified
-	run := func() (resmap.ResMap, error) {
-		return krusty.MakeKustomizer(opts).Run(kfs, repositoryRoot+dir)
-	}
 	openAPI.RLock()
-	m, err := run()
+	m, err := kfs.build(dir)
 	openAPI.RUnlock()
 	if err == nil || !kfs.ownSchema() {
 		return m, err
@@ -62,42 +56,37 @@ func runKustomize(kfs *kustomizeFS, dir string) (resmap.ResMap, error) {
 	defer openAPI.Unlock()
 	defer openapi.ResetOpenAPI()
 	kfs.allowOwnSchema()
-	return run()
+	return kfs.build(dir)
 }
 
-// kustomizeObject returns the object of a resource, and the file it comes from as far as kustomize tells.
-func kustomizeObject(r *resource.Resource, file string, keepOrigin bool) (Object, error) {
-	origin, err := r.GetOrigin()
-	if err != nil {
-		return Object{}, err
-	}
-	from := file
-	if origin != nil {
-		for _, p := range []string{origin.Path, origin.ConfiguredIn} {
-			if p != "" {
-				from = path.Join(path.Dir(file), p)
-				break
-			}
-		}
-	}
-	if !keepOrigin {
-		if err := r.SetOrigin(nil); err != nil {
-			return Object{}, err
-		}
-	}
+// build renders dir with the options of `kubectl kustomize`. Plugins other than the built-in ones are off, Helm too.
+// Whoever calls it holds openAPI.
+func (k *kustomizeFS) build(dir string) (resmap.ResMap, error) {
+	opts := krusty.MakeDefaultOptions()
+	opts.Reorder = krusty.ReorderOptionUnspecified
+	return krusty.MakeKustomizer(opts).Run(k, repositoryRoot+dir)
+}
+
+// kustomizeObject returns the object of a resource. Its file is the kustomization: kustomize can tell the file of each
+// resource, but only at the price of noting each step it takes.
+func kustomizeObject(r *resource.Resource, file string) (Object, error) {
 	content, err := r.MarshalJSON()
 	if err != nil {
 		return Object{}, err
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(content); err != nil {
-		return Object{}, fmt.Errorf("%s: %w", from, err)
+		return Object{}, err
 	}
-	return Object{Unstructured: u, File: from}, nil
+	return Object{Unstructured: u, File: file}, nil
 }
 
 // deprecations returns kustomize's warnings about a kustomization, without the prefix it prints them with.
-func deprecations(file string, k *types.Kustomization) []string {
+func deprecations(file string, content []byte) []string {
+	var k types.Kustomization
+	if k.Unmarshal(content) != nil {
+		return nil
+	}
 	var out []string
 	for _, w := range *k.CheckDeprecatedFields() {
 		out = append(out, file+": "+strings.TrimPrefix(w, "# Warning: "))

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -46,27 +47,21 @@ type PatchTarget struct {
 	AnnotationSelector, LabelSelector     string
 }
 
-// editKustomization returns the kustomization in content with the overrides of k, and with origin annotations switched
-// on; userOrigin is whether it had them. Content that is no mapping is returned as it is: kustomize knows best what to
-// say of it.
-func editKustomization(content []byte, k Kustomize) (edited []byte, userOrigin bool, err error) {
+// editKustomization returns the kustomization in content with the overrides of k. Content that is no mapping is returned
+// as it is: kustomize knows best what to say of it.
+func editKustomization(content []byte, k Kustomize) ([]byte, error) {
 	var doc yaml.Node
-	if yaml.Unmarshal(content, &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return content, false, nil
+	if reflect.ValueOf(k).IsZero() || yaml.Unmarshal(content, &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return content, nil
 	}
 	e := &kustomizationEdit{root: doc.Content[0]}
 	edits := []func(*kustomizationEdit) error{k.editNames, k.editImages, k.editReplicas, k.editLabels, k.editPatches, k.editComponents}
 	for _, edit := range edits {
 		if err := edit(e); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
-	userOrigin, err = e.addOrigins()
-	if err != nil {
-		return nil, false, err
-	}
-	edited, err = yaml.Marshal(&doc)
-	return edited, userOrigin, err
+	return yaml.Marshal(&doc)
 }
 
 // kustomizationEdit changes single fields of a kustomization and leaves the rest as it was written.
@@ -116,17 +111,6 @@ func edit[T any](e *kustomizationEdit, field string, change func(T) (T, error)) 
 		return err
 	}
 	return e.set(field, v)
-}
-
-func (e *kustomizationEdit) addOrigins() (had bool, err error) {
-	err = edit(e, "buildMetadata", func(options []string) ([]string, error) {
-		had = slices.Contains(options, types.OriginAnnotations)
-		if had {
-			return options, nil
-		}
-		return append(options, types.OriginAnnotations), nil
-	})
-	return had, err
 }
 
 func (k Kustomize) editNames(e *kustomizationEdit) error {

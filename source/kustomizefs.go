@@ -25,16 +25,23 @@ const repositoryRoot = "/repository/"
 type kustomizeFS struct {
 	filesys.FileSystem // nil: what is not overridden below is never called by a build
 
-	tree       *Tree
-	root       string // the kustomization that is rendered
-	content    []byte // of root, with the overrides
-	keepOrigin bool   // the user wants origin annotations in the output
+	tree    *Tree
+	root    string // the kustomization that is rendered
+	content []byte // of root, with the overrides
+	depth   int    // how many builds this one is part of
 
-	mu        gosync.Mutex
-	refused   error // why a read was refused, told instead of what kustomize makes of it
-	schema    schemaUse
-	warnedFor map[string][]string
+	mu       gosync.Mutex
+	refused  error // why a read was refused, told instead of what kustomize makes of it
+	schema   schemaUse
+	admitted int                 // kustomizations
+	warned   map[string][]string // by kustomization
+	read     map[string][]byte   // what was read, to find the place of a mistake in it
+	literals []string            // of Secrets: no message may repeat them
 }
+
+// maxKustomizations bounds the work of kustomizations that refer to others which refer to others: kustomize renders one
+// again for each way that leads to it.
+const maxKustomizations = 2_000
 
 type schemaUse int
 
@@ -47,7 +54,7 @@ const (
 var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
 
 func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
-	kfs := &kustomizeFS{tree: tree, root: file, warnedFor: map[string][]string{}}
+	kfs := &kustomizeFS{tree: tree, root: file, warned: map[string][]string{}, read: map[string][]byte{}}
 	content, err := tree.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -55,7 +62,8 @@ func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) 
 	if err := manifest.CheckYAML(content); err != nil {
 		return nil, err
 	}
-	kfs.content, kfs.keepOrigin, err = editKustomization(content, k)
+	kfs.warned[file] = deprecations(file, content)
+	kfs.content, err = editKustomization(content, k)
 	return kfs, err
 }
 
@@ -77,7 +85,6 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, k.refuse(err)
 	}
-	isKustomization := slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(rel))
 	content := k.content
 	if rel != k.root {
 		if content, err = k.tree.ReadFile(rel); err != nil {
@@ -87,7 +94,10 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 			return nil, k.refuse(fmt.Errorf("%s: %w", rel, err))
 		}
 	}
-	if isKustomization {
+	k.mu.Lock()
+	k.read[rel] = content
+	k.mu.Unlock()
+	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(rel)) {
 		if err := k.admit(rel, content); err != nil {
 			return nil, k.refuse(err)
 		}
@@ -99,17 +109,37 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 func (k *kustomizeFS) admit(file string, content []byte) error {
 	var parsed types.Kustomization
 	if err := parsed.Unmarshal(content); err != nil {
-		return nil //nolint:nilerr // kustomize reports it, naming the file
+		return nil //nolint:nilerr // kustomize reports it
 	}
+	if err := k.count(file, content, &parsed); err != nil {
+		return err
+	}
+	if err := checkRemote(file, &parsed); err != nil {
+		return err
+	}
+	return k.checkPlugins(file, &parsed)
+}
+
+func (k *kustomizeFS) count(file string, content []byte, parsed *types.Kustomization) error {
 	k.mu.Lock()
-	k.warnedFor[file] = deprecations(file, &parsed)
+	defer k.mu.Unlock()
+	if k.admitted++; k.admitted > maxKustomizations {
+		return fmt.Errorf("more than %d kustomizations are rendered for one", maxKustomizations)
+	}
 	if len(parsed.OpenAPI) > 0 && k.schema != schemaAllowed {
 		k.schema = schemaWanted
-		k.mu.Unlock()
 		return errOwnSchema
 	}
-	k.mu.Unlock()
-	return checkRemote(file, &parsed)
+	if _, known := k.warned[file]; !known {
+		k.warned[file] = deprecations(file, content)
+	}
+	for _, g := range parsed.SecretGenerator {
+		for _, l := range g.LiteralSources {
+			_, value, _ := strings.Cut(l, "=")
+			k.literals = append(k.literals, l, value)
+		}
+	}
+	return nil
 }
 
 func (k *kustomizeFS) refuse(err error) error {
@@ -128,16 +158,6 @@ func (k *kustomizeFS) refuseUnlessMissing(err error) error {
 	return k.refuse(err)
 }
 
-// explain returns what to tell of a failed build: the reason why a read was refused, if that is what failed it.
-func (k *kustomizeFS) explain(err error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.refused != nil {
-		return k.refused
-	}
-	return errors.New(strings.ReplaceAll(strings.TrimSpace(err.Error()), repositoryRoot, ""))
-}
-
 func (k *kustomizeFS) ownSchema() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,7 +174,7 @@ func (k *kustomizeFS) warnings() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []string
-	for _, w := range k.warnedFor {
+	for _, w := range k.warned {
 		out = append(out, w...)
 	}
 	slices.Sort(out)

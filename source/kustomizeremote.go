@@ -1,13 +1,18 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/trueup/trueup/source/internal/manifest"
 )
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
@@ -17,15 +22,136 @@ var remote = regexp.MustCompile(`(?i)^(git::)?([a-z][a-z0-9+.-]*://|[a-z][a-z0-9
 
 // checkRemote returns an error for the first thing in a kustomization that is not a file of the repository.
 func checkRemote(file string, k *types.Kustomization) error {
+	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 {
+		return fmt.Errorf("%s: helmCharts: charts are not rendered from a kustomization", file)
+	}
 	for field, paths := range pathFields(k) {
 		for _, p := range paths {
-			// key=path, as in the files of a generator
-			if _, after, ok := strings.Cut(p, "="); ok && !remote.MatchString(p) {
-				p = after
+			if err := checkPath(file, field, p); err != nil {
+				return err
 			}
-			if remote.MatchString(strings.TrimSpace(p)) {
-				return fmt.Errorf("%s: %s: %q is remote, and remote resources are not fetched: keep a copy of it in the repository", file, field, redact(p))
+		}
+	}
+	return nil
+}
+
+func checkPath(file, field, p string) error {
+	// key=path, as in the files of a generator
+	if _, after, ok := strings.Cut(p, "="); ok && !remote.MatchString(p) {
+		p = after
+	}
+	if remote.MatchString(strings.TrimSpace(p)) {
+		return fmt.Errorf("%s: %s: %q is remote, and remote resources are not fetched: keep a copy of it in the repository", file, field, redact(p))
+	}
+	return nil
+}
+
+// maxPluginDepth bounds configurations of plugins that are kustomizations with plugins.
+const maxPluginDepth = 4
+
+// checkPlugins checks the configurations of a kustomization's generators, transformers and validators, which name files
+// too. They may themselves be what a kustomization renders to; then that is rendered to see.
+func (k *kustomizeFS) checkPlugins(file string, parsed *types.Kustomization) error {
+	for _, entries := range [][]string{parsed.Generators, parsed.Transformers, parsed.Validators} {
+		for _, entry := range entries {
+			if err := k.checkPlugin(file, entry); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (k *kustomizeFS) checkPlugin(file, entry string) error {
+	if strings.Contains(entry, "\n") {
+		return checkPluginConfig(file, []byte(entry))
+	}
+	name := path.Join(path.Dir(file), entry)
+	switch kind, err := k.tree.stat(name); {
+	case err != nil:
+		return err
+	case kind == kindFile:
+		content, err := k.tree.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return checkPluginConfig(name, content)
+	case kind != kindDir:
+		return nil // kustomize says that it is not there
+	}
+	if k.depth == maxPluginDepth {
+		return fmt.Errorf("%s: %q: plugins are configured by plugins more than %d levels deep", file, entry, maxPluginDepth)
+	}
+	kustomization, err := kustomizationFile(k.tree, name)
+	if err != nil || kustomization == "" {
+		return err
+	}
+	inner, err := newKustomizeFS(k.tree, kustomization, Kustomize{})
+	if err != nil {
+		return err
+	}
+	inner.depth = k.depth + 1
+	m, err := inner.build(path.Dir(kustomization))
+	if err != nil {
+		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))
+	}
+	for name, content := range inner.read {
+		if err := checkPluginConfig(name, content); err != nil {
+			return err
+		}
+	}
+	content, err := m.AsYaml()
+	if err != nil {
+		return err
+	}
+	return checkPluginConfig(kustomization, content)
+}
+
+// checkPluginConfig checks the fields by which the built-in plugins name files. Text that cannot be read is left to
+// kustomize, which does not get further with it either.
+func checkPluginConfig(file string, content []byte) error {
+	if err := manifest.CheckYAML(content); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for dec := yaml.NewDecoder(bytes.NewReader(content)); ; {
+		var doc yaml.Node
+		if dec.Decode(&doc) != nil {
+			return nil
+		}
+		if err := checkPluginNode(file, "", &doc, 0); err != nil {
+			return err
+		}
+	}
+}
+
+func checkPluginNode(file, field string, n *yaml.Node, depth int) error {
+	if depth > 100 {
+		return fmt.Errorf("%s:%d: nested more than 100 levels deep", file, n.Line)
+	}
+	if n.Kind == yaml.AliasNode {
+		return checkPluginNode(file, field, n.Alias, depth+1)
+	}
+	switch strings.ToLower(field) {
+	case "path", "paths", "files", "envs", "env":
+		if n.Kind == yaml.ScalarNode {
+			// PatchStrategicMergeTransformer takes several paths in one text.
+			for _, p := range strings.Fields(n.Value) {
+				if err := checkPath(file, field, p); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for i, child := range n.Content {
+		name := field
+		if n.Kind == yaml.MappingNode {
+			if i%2 == 0 {
+				continue
+			}
+			name = n.Content[i-1].Value
+		}
+		if err := checkPluginNode(file, name, child, depth+1); err != nil {
+			return err
 		}
 	}
 	return nil

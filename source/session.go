@@ -37,10 +37,14 @@ func dial(ctx context.Context, u remoteURL, auth Auth) (session, error) {
 }
 
 func dialHTTP(u remoteURL, auth Auth) (session, error) {
-	tr := http.DefaultTransport.(*http.Transport).Clone()
-	tr.ResponseHeaderTimeout = time.Minute
-	// A session makes two requests, minutes apart from the next: keeping its connection open serves nobody.
-	tr.MaxIdleConns, tr.IdleConnTimeout = 2, 10*time.Second
+	tr := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: 10 * time.Second,
+		// A session makes two requests, minutes apart from the next: keeping its connection open serves nobody.
+		MaxIdleConns:    2,
+		IdleConnTimeout: 10 * time.Second,
+	}
 	if len(auth.CA) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {

@@ -253,16 +253,15 @@ func (t *Tree) checkDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	parent := path.Dir(clean)
-	for {
+	for missing := clean; ; missing = path.Dir(missing) {
+		parent := path.Dir(missing)
 		names, err := t.ReadDir(parent)
 		if err == nil {
-			return fmt.Errorf("path %q does not exist in %s%s", dir, t.name, describeFolders(parent, path.Base(clean), names))
+			return fmt.Errorf("path %q does not exist in %s%s", dir, t.name, describeFolders(parent, path.Base(missing), names))
 		}
 		if parent == "." {
 			return err
 		}
-		parent = path.Dir(parent)
 	}
 }
 

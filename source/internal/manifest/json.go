@@ -44,11 +44,17 @@ func jsonDocuments(content []byte) ([]rawDocument, error) {
 type jsonReader struct {
 	content []byte
 	dec     *json.Decoder
+
+	counted  int64 // how far newlines were counted
+	newlines int
 }
 
 // line returns the line the reader is on.
 func (d *jsonReader) line() int {
-	return 1 + bytes.Count(d.content[:d.dec.InputOffset()], []byte("\n"))
+	offset := d.dec.InputOffset()
+	d.newlines += bytes.Count(d.content[d.counted:offset], []byte("\n"))
+	d.counted = offset
+	return 1 + d.newlines
 }
 
 func (d *jsonReader) errorf(format string, args ...any) error {

@@ -66,6 +66,12 @@ func Parse(file string, content []byte) ([]Document, error) {
 	return out, nil
 }
 
+// CheckSyntax returns an error of type *Error if content is not well-formed.
+func CheckSyntax(file string, content []byte) error {
+	_, err := documents(file, content)
+	return err
+}
+
 // A rawDocument is parsed but not yet converted, so that files that are no manifests are not held to their rules.
 type rawDocument struct {
 	line     int

@@ -48,7 +48,7 @@ func yamlDocuments(content []byte) ([]rawDocument, error) {
 			return docs, nil
 		}
 		if err != nil {
-			return nil, yamlError(err)
+			return nil, yamlError(err, 1+bytes.Count(bytes.TrimSpace(content), []byte("\n")))
 		}
 		if len(doc.Content) == 0 || isNull(doc.Content[0]) {
 			continue
@@ -66,10 +66,13 @@ func yamlDocuments(content []byte) ([]rawDocument, error) {
 	}
 }
 
-func yamlError(err error) error {
+func yamlError(err error, lines int) error {
 	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ := strconv.Atoi(m[1])
-		return &Error{Line: line, Msg: "invalid YAML: " + m[2]}
+		if strings.HasPrefix(m[2], "did not find expected") {
+			line++ // the errors of the parser, unlike those of the scanner below it, count from 0
+		}
+		return &Error{Line: min(line, lines), Msg: "invalid YAML: " + m[2]}
 	}
 	return &Error{Msg: "invalid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 }
@@ -254,13 +257,22 @@ func keyName(n *yaml.Node) (string, error) {
 // convertScalar resolves a scalar. YAML 1.1 booleans and timestamps follow sigs.k8s.io/yaml: the former are booleans,
 // the latter strings.
 func convertScalar(n *yaml.Node) (any, error) {
-	switch n.ShortTag() {
+	tag := n.ShortTag()
+	if tag == "!!bool" || n.Style == 0 {
+		switch n.Value {
+		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
+			return true, nil
+		case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
+			return false, nil
+		}
+	}
+	switch tag {
 	case "!!null":
 		return nil, nil
 	case "!!bool", "!!int", "!!float":
 		var v any
 		if err := n.Decode(&v); err != nil {
-			return nil, &Error{Line: n.Line, Msg: "invalid " + strings.TrimPrefix(n.ShortTag(), "!!")}
+			return nil, &Error{Line: n.Line, Msg: "invalid " + strings.TrimPrefix(tag, "!!")}
 		}
 		return normalNumber(n, v)
 	case "!!binary":
@@ -269,14 +281,6 @@ func convertScalar(n *yaml.Node) (any, error) {
 			return nil, &Error{Line: n.Line, Msg: "!!binary is not base64"}
 		}
 		return string(b), nil
-	}
-	if n.Style == 0 {
-		switch n.Value {
-		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
-			return true, nil
-		case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
-			return false, nil
-		}
 	}
 	return n.Value, nil
 }
