@@ -108,13 +108,13 @@ type HealthStatus struct {
 
 // ObjectCounts counts objects by state.
 type ObjectCounts struct {
-	Total       int `json:"total"`
-	Synced      int `json:"synced"`
-	OutOfSync   int `json:"outOfSync"`
+	Total       int `json:"total,omitempty"`
+	Synced      int `json:"synced,omitempty"`
+	OutOfSync   int `json:"outOfSync,omitempty"`
 	Missing     int `json:"missing,omitempty"`
 	Extra       int `json:"extra,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
-	Healthy     int `json:"healthy"`
+	Healthy     int `json:"healthy,omitempty"`
 	Progressing int `json:"progressing,omitempty"`
 	Degraded    int `json:"degraded,omitempty"`
 	Suspended   int `json:"suspended,omitempty"`
