@@ -1,0 +1,234 @@
+package sync
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	gosync "sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// Change is how one object stands, and what it is and would be.
+type Change struct {
+	Step
+	// Live is the object as it is stored; nil where it is not there.
+	Live *unstructured.Unstructured
+	// Next is the object as a sync would leave it, by the API server's own dry-run; nil where it would be deleted, or
+	// Err says why it cannot be told. For an object in sync it is Live.
+	Next *unstructured.Unstructured
+	// Err is why the API server would refuse the object.
+	Err error
+	// Managed are the live object's managed fields, which tell who changed what.
+	Managed []metav1.ManagedFieldsEntry
+}
+
+// Preview is what a sync of an Application would do.
+type Preview struct {
+	Revision string
+	Changes  []Change // in the order in which they would be made
+}
+
+// previewer looks at the cluster on demand, with the rights of whoever asks.
+type previewer struct {
+	clients *Clients
+	kinds   *apply.Kinds
+	writer  *apply.Writer
+	app     *v1alpha1.Application
+	set     *DesiredSet
+	input   Input
+	targets map[diff.ID]string
+}
+
+// previewAtOnce bounds the requests that run at once.
+const previewAtOnce = 8
+
+// Render reads an Application's source at a revision, "" for the one it was last compared with or else the one it
+// follows. It blocks on the Git server.
+func Render(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, revision string) (commit string, rendered *source.Rendered, err error) {
+	auth, err := SourceAuth(ctx, clients, app)
+	if err != nil {
+		return "", nil, err
+	}
+	src := app.Spec.Source
+	resolved, err := repositories.Resolve(ctx, src.RepoURL, auth, cmp.Or(revision, app.Status.Sync.Revision, src.TargetRevision), time.Minute)
+	if err != nil {
+		return "", nil, err
+	}
+	tree, err := repositories.Tree(ctx, src.RepoURL, resolved.Commit)
+	if err != nil {
+		return "", nil, err
+	}
+	rendered, err = source.Render(ctx, tree, src.Path, renderOptions(src))
+	return resolved.Commit, rendered, err
+}
+
+// NewPreview tells what a sync of app to a revision would do ("" as in Render), as if a person had asked for it.
+// Nothing is written: objects that a sync would touch are dry-run with the caller's rights.
+func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, revision string, prune bool) (*Preview, error) {
+	commit, rendered, err := Render(ctx, clients, repositories, app, revision)
+	if err != nil {
+		return nil, err
+	}
+	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
+	p := &previewer{clients: clients, kinds: kinds, app: app, targets: map[diff.ID]string{}}
+	p.writer = apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, previewAtOnce)
+	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	if p.set, err = newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, kinds); err != nil {
+		return nil, err
+	}
+	policies, err := fieldPolicies(&app.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.autoscalers(ctx); err != nil {
+		return nil, err
+	}
+	p.input = Input{App: key, Policy: PolicyOf(app.Spec.SyncPolicy), Request: &v1alpha1.SyncRequest{Prune: prune}, New: true}
+	p.input.Context = func(d *Desired) diff.Context {
+		c := diff.Context{Object: d.ID, Policies: policies, Adopting: p.input.Policy.Adopt, Autoscaler: cmp.Or(p.targets[d.ID], p.set.Autoscaled[d.ID])}
+		if own, err := yieldPolicies(d); err == nil {
+			c.Policies = append(slices.Clip(own), policies...)
+		}
+		return c
+	}
+	preview := &Preview{Revision: commit, Changes: p.declared(ctx)}
+	extras, err := p.extras(ctx)
+	if err != nil {
+		return nil, err
+	}
+	preview.Changes = append(preview.Changes, extras...)
+	return preview, nil
+}
+
+func (p *previewer) autoscalers(ctx context.Context) error {
+	for _, gvk := range []schema.GroupVersionKind{hpaKind, scaledObjectKind} {
+		kind, err := p.kinds.Of(gvk)
+		if err != nil {
+			continue // not served
+		}
+		list, err := p.clients.Dynamic.Resource(kind.Resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("listing %s, to know whose the replicas are: %w", gvk.Kind, err)
+		}
+		for _, u := range list.Items {
+			noteAutoscaler(p.targets, diff.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()}, u.Object)
+		}
+	}
+	return nil
+}
+
+// declared looks at each declared object, several at once.
+func (p *previewer) declared(ctx context.Context) []Change {
+	changes := make([]Change, len(p.set.Objects))
+	slots := make(chan struct{}, previewAtOnce)
+	var wg gosync.WaitGroup
+	for i, d := range p.set.Objects {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			changes[i] = p.change(ctx, d)
+		})
+	}
+	wg.Wait()
+	return changes
+}
+
+func (p *previewer) change(ctx context.Context, d *Desired) Change {
+	failed := func(reason string, err error) Change {
+		return Change{Step: Step{ID: d.ID, Desired: d, Sync: v1alpha1.SyncUnknown, Reason: reason, Message: err.Error()}, Err: err}
+	}
+	config, err := d.Config()
+	if err != nil {
+		return failed("Unreadable", err)
+	}
+	u := &unstructured.Unstructured{Object: config}
+	live, err := p.writer.Get(ctx, u)
+	var o *Observed
+	switch {
+	case err == nil:
+		o = observe(diff.ID{Group: d.ID.Group, Kind: d.ID.Kind}, live, health.Of)
+		o.State.Managed = live.GetManagedFields()
+	case meta.IsNoMatchError(err):
+		return failed("UnknownKind", fmt.Errorf("%s: %w", d.Origin, err))
+	case !apierrors.IsNotFound(err):
+		return failed("NotRead", err)
+	}
+	step, err := p.input.Decide(d, o)
+	if err != nil {
+		return failed("Unreadable", err)
+	}
+	c := Change{Step: step, Live: live, Next: live}
+	if o == nil {
+		c.Live = nil
+	} else {
+		c.Managed = o.State.Managed
+	}
+	if step.Op != OpNone {
+		c.Next, c.Err = p.next(ctx, step, config, live)
+	}
+	return c
+}
+
+// next is the object as a sync would leave it.
+func (p *previewer) next(ctx context.Context, step Step, config map[string]any, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if len(step.Comparison.Extras) > 0 {
+		return diff.Restore(live, config, step.Comparison), nil
+	}
+	o := &apply.Object{Config: &unstructured.Unstructured{Object: step.Comparison.Apply(config)}, Force: step.Comparison.Forced()}
+	next, err := p.writer.DryRun(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", step.Desired.Origin, err)
+	}
+	return next, nil
+}
+
+// extras are the objects that a sync would prune, or would keep though they are no longer in Git.
+func (p *previewer) extras(ctx context.Context) ([]Change, error) {
+	var changes []Change
+	var steps []*Step
+	for _, k := range p.app.Status.Kinds {
+		gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+		kind, err := p.kinds.Of(gvk)
+		if err != nil {
+			continue // not served: nothing of it can be there
+		}
+		list, err := p.clients.Dynamic.Resource(kind.Resource).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelApp + "=" + p.app.Name})
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, health.Of)
+			if p.set.byID[o.ID] != nil {
+				continue
+			}
+			if step, ok := p.input.Extra(o, len(p.set.Objects) == 0); ok {
+				c := Change{Step: step, Live: u, Next: u, Managed: u.GetManagedFields()}
+				if step.Op == OpPrune {
+					c.Next = nil
+				}
+				changes = append(changes, c)
+			}
+		}
+	}
+	for i := range changes {
+		steps = append(steps, &changes[i].Step)
+	}
+	p.input.WithinBudget(steps, len(p.set.Objects)+len(changes))
+	return changes, nil
+}
