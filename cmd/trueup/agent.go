@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trueup/trueup/sync"
 )
 
 func newAgentCommand(c *cli) *cobra.Command {
@@ -30,6 +32,7 @@ file (poll-interval: 1m). The command line wins over the environment, and that o
 			if err != nil {
 				return err
 			}
+			cfg.complete(c.homeNamespace())
 			if err := cfg.Validate(); err != nil {
 				return settings.located(err)
 			}
@@ -38,7 +41,7 @@ file (poll-interval: 1m). The command line wins over the environment, and that o
 			if err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), cl, cfg)
+			return cl.runAgent(cmd.Context(), cfg)
 		},
 	}
 	cfg.addFlags(cmd.Flags())
@@ -46,17 +49,27 @@ file (poll-interval: 1m). The command line wins over the environment, and that o
 	return cmd
 }
 
-// runAgent runs until ctx ends.
-func runAgent(ctx context.Context, cl *cluster, cfg agentConfig) error {
-	home := cmp.Or(os.Getenv("POD_NAMESPACE"), cl.namespace)
-	cfg.LeaderElectNamespace = cmp.Or(cfg.LeaderElectNamespace, home)
+// homeNamespace is where the agent itself is: its Pod's namespace, or the one of the kubeconfig's context.
+func (c *cli) homeNamespace() string {
+	namespace, _, err := c.loader().Namespace()
+	if err != nil { // connect, which follows, says what is wrong with the kubeconfig
+		namespace = metav1.NamespaceDefault
+	}
+	return cmp.Or(os.Getenv("POD_NAMESPACE"), namespace)
+}
+
+// runAgent runs the agent until ctx ends, or it cannot go on.
+func (cl *cluster) runAgent(ctx context.Context, cfg agentConfig) error {
 	if cfg.Single.Repo != "" {
-		cfg.ApplicationNamespace = cmp.Or(cfg.ApplicationNamespace, home)
 		app, err := cl.setUpSingle(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		slog.Info("made the Application", "namespace", app.GetNamespace(), "name", app.GetName())
+		slog.Info("keeping one Application true to Git", "namespace", app.GetNamespace(), "name", app.GetName())
 	}
-	return fmt.Errorf("running the agent: not wired yet")
+	agent, err := sync.NewAgent(cfg.Config, cl.config, slog.Default())
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx)
 }

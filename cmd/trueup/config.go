@@ -4,35 +4,27 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/trueup/trueup/sync"
 )
 
 // agentConfig is everything that can be set of an agent. Each setting has one name: its flag, in upper case with TRUEUP_
 // before it its environment variable, and its key in the configuration file.
 type agentConfig struct {
-	PollInterval      time.Duration          // between two looks at a repository's refs, give or take a tenth
-	ResyncInterval    time.Duration          // between two comparisons of a whole Application from the cache
-	Workers           int                    // Applications that are looked at at once
-	Concurrency       int                    // objects of one Application that are applied at once
-	CacheDir          string                 // where the clones of repositories are kept
-	GitTimeout        time.Duration          // for one fetch
-	MaxRepositorySize resource.QuantityValue // of one clone
-
-	ApplicationNamespace string // the Applications of this namespace only; empty is all namespaces
-	LeaderElect          bool   // work only while holding the Lease
-	LeaderElectNamespace string // where the Lease is; empty is the agent's own
-	MetricsAddress       string // of /metrics, /healthz and /readyz; empty is off
-	LogLevel             string
-	LogFormat            string
-
-	Single singleConfig
+	sync.Config
+	MaxRepositorySize resource.QuantityValue // Config.MaxRepositoryBytes, as it is written
+	LogLevel          string
+	LogFormat         string
+	Single            singleConfig
 }
 
 // singleConfig is the one Application of `trueup agent --repo`.
@@ -48,21 +40,22 @@ type singleConfig struct {
 
 // addFlags declares the settings with their defaults.
 func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
-	c.MaxRepositorySize.Quantity = resource.MustParse("2Gi")
+	d := sync.DefaultConfig()
+	c.MaxRepositorySize.Quantity = *resource.NewQuantity(d.MaxRepositoryBytes, resource.BinarySI)
 	c.LogLevel, c.LogFormat = "info", "text"
 
-	flags.DurationVar(&c.PollInterval, "poll-interval", 3*time.Minute, "time between two looks at a repository, give or take a tenth")
-	flags.DurationVar(&c.ResyncInterval, "resync-interval", time.Hour, "time between two comparisons of a whole Application; no request is sent for what is in sync")
-	flags.IntVar(&c.Workers, "workers", 4, "Applications that are looked at at once")
-	flags.IntVar(&c.Concurrency, "concurrency", 16, "objects of one Application that are applied at once")
+	flags.DurationVar(&c.PollInterval, "poll-interval", d.PollInterval, "time between two looks at a repository, give or take a tenth")
+	flags.DurationVar(&c.ResyncInterval, "resync-interval", d.ResyncInterval, "time between two comparisons of a whole Application; no request is sent for what is in sync")
+	flags.IntVar(&c.Workers, "workers", d.Workers, "Applications that are looked at at once")
+	flags.IntVar(&c.Concurrency, "concurrency", d.Concurrency, "objects that are applied at once")
 	flags.StringVar(&c.CacheDir, "cache-dir", defaultCacheDir(), "folder for the clones of repositories")
-	flags.DurationVar(&c.GitTimeout, "git-timeout", time.Minute, "longest time that one fetch may take")
-	flags.Var(&c.MaxRepositorySize, "max-repository-size", "largest clone of one repository")
+	flags.DurationVar(&c.GitTimeout, "git-timeout", d.GitTimeout, "longest time that one conversation with a Git server may take")
+	flags.Var(&c.MaxRepositorySize, "max-repository-size", "most that one fetch may receive")
 
 	flags.StringVar(&c.ApplicationNamespace, "application-namespace", "", "look only at Applications of this namespace (default: all)")
-	flags.BoolVar(&c.LeaderElect, "leader-elect", true, "work only while holding the Lease, so that one of several agents does")
+	flags.BoolVar(&c.LeaderElect, "leader-elect", d.LeaderElect, "work only while holding the Lease, so that one of several agents does")
 	flags.StringVar(&c.LeaderElectNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: $POD_NAMESPACE, or the one of the kubeconfig's context)")
-	flags.StringVar(&c.MetricsAddress, "metrics-address", ":8080", `where /metrics, /healthz and /readyz listen; "" is nowhere`)
+	flags.StringVar(&c.MetricsAddress, "metrics-address", d.MetricsAddress, `where /metrics, /healthz and /readyz listen; "" is nowhere`)
 	flags.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least level of the log: debug, info, warn or error")
 	flags.Var(oneOf(&c.LogFormat, "text", "json"), "log-format", "text or json")
 
@@ -75,6 +68,15 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Single.SelfHeal, "self-heal", true, "with --repo: put back what others change")
 }
 
+// complete fills in what depends on other settings; home is the namespace of the agent itself.
+func (c *agentConfig) complete(home string) {
+	c.MaxRepositoryBytes = c.MaxRepositorySize.Value()
+	c.LeaderElectNamespace = cmp.Or(c.LeaderElectNamespace, home)
+	if c.Single.Repo != "" {
+		c.ApplicationNamespace = cmp.Or(c.ApplicationNamespace, home)
+	}
+}
+
 // defaultCacheDir is the user's cache folder, or the one of the image where there is no user.
 func defaultCacheDir() string {
 	dir, err := os.UserCacheDir()
@@ -84,38 +86,11 @@ func defaultCacheDir() string {
 	return filepath.Join(dir, "trueup")
 }
 
-// settingError is what is wrong with the value of one setting.
-type settingError struct {
-	key string
-	err error
-}
-
-func (e *settingError) Error() string { return e.key + ": " + e.err.Error() }
-func (e *settingError) Unwrap() error { return e.err }
-
-// Validate returns a *settingError for the first setting that makes no sense.
+// Validate returns an error for each setting that makes no sense; its text begins with the setting's key.
 func (c *agentConfig) Validate() error {
-	for _, check := range []struct {
-		key  string
-		ok   bool
-		want string
-	}{
-		{"poll-interval", c.PollInterval >= time.Second, "must be 1s or more"},
-		{"resync-interval", c.ResyncInterval >= time.Second, "must be 1s or more"},
-		{"workers", c.Workers >= 1 && c.Workers <= 1000, "must be from 1 to 1000"},
-		{"concurrency", c.Concurrency >= 1 && c.Concurrency <= 1000, "must be from 1 to 1000"},
-		{"cache-dir", c.CacheDir != "", "must name a folder"},
-		{"git-timeout", c.GitTimeout >= time.Second, "must be 1s or more"},
-		{"max-repository-size", c.MaxRepositorySize.Sign() > 0, "must be more than nothing, such as 500Mi"},
-	} {
-		if !check.ok {
-			return &settingError{check.key, errors.New(check.want)}
-		}
-	}
-	if err := checkAddress(c.MetricsAddress); err != nil {
-		return &settingError{"metrics-address", err}
-	}
-	return cmp.Or(
+	return errors.Join(
+		c.Config.Validate(),
+		checkAddress("metrics-address", c.MetricsAddress),
 		checkName("application-namespace", c.ApplicationNamespace),
 		checkName("leader-elect-namespace", c.LeaderElectNamespace),
 		c.Single.validate(),
@@ -124,8 +99,9 @@ func (c *agentConfig) Validate() error {
 
 func (s *singleConfig) validate() error {
 	if s.Repo != "" {
-		return cmp.Or(checkName("namespace", s.Namespace), checkName("name", s.Name))
+		return errors.Join(checkName("namespace", s.Namespace), checkName("name", s.Name))
 	}
+	var errs []error
 	for _, setting := range []struct {
 		key string
 		set bool
@@ -134,8 +110,30 @@ func (s *singleConfig) validate() error {
 		{"name", s.Name != ""}, {"prune", s.Prune}, {"self-heal", !s.SelfHeal},
 	} {
 		if setting.set {
-			return &settingError{setting.key, errors.New("says something only together with repo")}
+			errs = append(errs, fmt.Errorf("%s: says something only together with repo", setting.key))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkAddress(key, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s: must be HOST:PORT or :PORT, is %q", key, address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%s: the port must be from 0 to 65535, is %q", key, port)
+	}
+	return nil
+}
+
+// checkName returns an error if value is set and cannot be the name of a namespace or an Application.
+func checkName(key, value string) error {
+	if problems := validation.IsDNS1123Label(value); value != "" && len(problems) > 0 {
+		return fmt.Errorf("%s: %q is no such name: %s", key, value, problems[0])
 	}
 	return nil
 }
@@ -154,16 +152,7 @@ func (s *singleConfig) findApplicationName() (string, error) {
 		return '-'
 	}, strings.ToLower(base)), "-")
 	if name == "" || len(name) > 63 {
-		return "", &settingError{"name", fmt.Errorf("the repository %s gives no good name for the Application: set one", withoutPassword(s.Repo))}
+		return "", fmt.Errorf("name: the repository %s gives no good name for the Application: set one", withoutPassword(s.Repo))
 	}
 	return name, nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Where settings come from besides the command line.
@@ -65,21 +65,31 @@ func (s *settings) fill(f *pflag.Flag) error {
 	value := s.viper.Get(f.Name)
 	switch value.(type) {
 	case []any, map[string]any:
-		return s.located(&settingError{f.Name, errors.New("must be a single value")})
+		return s.located(fmt.Errorf("%s: must be a single value", f.Name))
 	}
 	if err := s.flags.Set(f.Name, fmt.Sprint(value)); err != nil {
-		return s.located(&settingError{f.Name, valueError(err)})
+		return s.located(fmt.Errorf("%s: %w", f.Name, valueError(err)))
 	}
 	return nil
 }
 
-// located adds to an error about a setting where its value comes from.
+// located adds to errors that begin with the key of a setting where its value comes from.
 func (s *settings) located(err error) error {
-	var setting *settingError
-	if !errors.As(err, &setting) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, s.located(e))
+		}
+		return errors.Join(errs...)
+	}
+	if err == nil {
+		return nil
+	}
+	key, _, _ := strings.Cut(err.Error(), ":")
+	if s.flags.Lookup(key) == nil {
 		return err
 	}
-	return fmt.Errorf("%w (from %s)", err, cmp.Or(s.origins[setting.key], "its default"))
+	return fmt.Errorf("%w (from %s)", err, cmp.Or(s.origins[key], "its default"))
 }
 
 // isNoSetting reports whether a flag is about the command line itself.
@@ -118,7 +128,7 @@ func (s *settings) readFile() error {
 	var errs []error
 	for _, key := range s.viper.AllKeys() {
 		if !known[key] {
-			errs = append(errs, fmt.Errorf("%s: there is no such setting%s (from %s)", key, didYouMean(key, sortedKeys(known)), s.place(key)))
+			errs = append(errs, fmt.Errorf("%s: there is no such setting%s (from %s)", key, didYouMean(key, slices.Sorted(maps.Keys(known))), s.place(key)))
 		}
 	}
 	return errors.Join(errs...)
@@ -137,26 +147,4 @@ func (s *settings) place(key string) string {
 		}
 	}
 	return s.file
-}
-
-func checkAddress(address string) error {
-	if address == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("%q: must be HOST:PORT or :PORT", address)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%q: the port must be from 0 to 65535", address)
-	}
-	return nil
-}
-
-// checkName returns a *settingError if value is set and cannot be the name of a namespace or an Application.
-func checkName(key, value string) error {
-	if problems := validation.IsDNS1123Label(value); value != "" && len(problems) > 0 {
-		return &settingError{key, fmt.Errorf("%q: %s", value, problems[0])}
-	}
-	return nil
 }
