@@ -27,14 +27,14 @@ const patience = 90 * time.Second
 // repository.
 type world struct {
 	*kubetest.Cluster
-	t         testing.TB
-	ns        string
-	git       *gitserver.Repository
-	clients   *Clients
-	agentUser *rest.Config
-	cacheDir  string
-	config    Config
-	stop      func()
+	t          testing.TB
+	ns         string
+	git        *gitserver.Repository
+	clients    *Clients
+	agentUser  *rest.Config
+	cacheDir   string
+	config     Config
+	stop       func()
 	controller *Controller
 }
 

@@ -218,11 +218,7 @@ func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 				continue
 			}
 			if step, ok := p.input.Extra(o, len(p.set.Objects) == 0); ok {
-				c := Change{Step: step, Live: u, Next: u, Managed: u.GetManagedFields()}
-				if step.Op == OpPrune {
-					c.Next = nil
-				}
-				changes = append(changes, c)
+				changes = append(changes, Change{Step: step, Live: u, Next: u, Managed: u.GetManagedFields()})
 			}
 		}
 	}
@@ -230,5 +226,10 @@ func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 		steps = append(steps, &changes[i].Step)
 	}
 	p.input.WithinBudget(steps, len(p.set.Objects)+len(changes))
+	for i := range changes {
+		if changes[i].Op == OpPrune {
+			changes[i].Next = nil
+		}
+	}
 	return changes, nil
 }
