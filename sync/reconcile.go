@@ -24,9 +24,9 @@ type look struct {
 	source string // digest of what the Application asks for
 	input  Input
 
-	policyErr error                      // a field policy that cannot be read
-	unknown   map[schema.GroupKind]error // kinds whose objects are not known yet, with the reason where there is one
-	blocked   string                     // why nothing may be done now; "" where it may
+	unknown map[schema.GroupKind]error // kinds whose objects are not known yet, with the reason where there is one
+	blocked string                     // why nothing may be done now; "" where it may
+	waiting bool                       // blocked only until what is on its way has arrived
 
 	did              outcome
 	started          time.Time
@@ -49,6 +49,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return c.finalize(ctx, l)
 	}
 	c.compare(l, all, ids)
+	if l.quiet() {
+		return 0, nil
+	}
 	c.act(ctx, l)
 	return c.report(ctx, l)
 }
@@ -70,19 +73,18 @@ func (c *Controller) gather(app *v1alpha1.Application) (l *look, all bool, ids m
 	l.snap, all, ids = l.st.take()
 	if l.snap == nil || l.snap.source != l.source {
 		l.snap = &snapshot{source: l.source}
-		l.blocked = "the repository has not been read yet"
+		l.wait("the repository has not been read yet")
 	}
 	l.input = c.inputOf(l)
 	l.unknown = c.live.use(l.key, l.kinds())
-	if ok, err := c.autoscalers.ready(); !ok && l.blocked == "" {
-		l.blocked = "the autoscalers of the cluster are not known yet"
-		if err != nil {
-			l.blocked += ": " + err.Error()
-		}
+	if ok, err := c.autoscalers.ready(); err != nil && !ok {
+		l.block("the autoscalers of the cluster are not known: " + err.Error())
+	} else if !ok {
+		l.wait("the autoscalers of the cluster are not known yet")
 	}
 	for _, gk := range sortedKinds(l.unknown) {
-		if l.unknown[gk] == nil && l.blocked == "" {
-			l.blocked = "the objects of kind " + gk.Kind + " are not known yet"
+		if l.unknown[gk] == nil {
+			l.wait("the objects of kind " + gk.Kind + " are not known yet")
 		}
 	}
 	if l.snap.set != nil && l.st.looked == nil {
@@ -90,6 +92,25 @@ func (c *Controller) gather(app *v1alpha1.Application) (l *look, all bool, ids m
 	}
 	changed := l.st.looked != l.snap || l.st.generation != l.app.Generation || l.input.Request != nil || !l.now.Before(l.st.due)
 	return l, all || changed, ids
+}
+
+// block notes why nothing may be done now; the first reason stands.
+func (l *look) block(why string) {
+	if l.blocked == "" {
+		l.blocked = why
+	}
+}
+
+// wait blocks until what is on its way has arrived.
+func (l *look) wait(why string) {
+	l.waiting = l.waiting || l.blocked == ""
+	l.block(why)
+}
+
+// quiet reports whether there is nothing to say yet: an agent that has just started must not turn what was Synced into
+// Unknown only to turn it back.
+func (l *look) quiet() bool {
+	return l.waiting && l.app.Status.ObservedGeneration == l.app.Generation && l.app.Status.Sync.Status != ""
 }
 
 // kinds are those of the present revision and those that the last passes had objects of, so that what is no longer in
@@ -119,8 +140,8 @@ func (c *Controller) inputOf(l *look) Input {
 	in := Input{App: l.key, Policy: PolicyOf(l.app.Spec.SyncPolicy), Request: pendingRequest(l.app)}
 	in.New = l.app.Status.Sync.SyncedRevision != l.snap.revision || l.app.Status.Sync.SyncedSource != l.source
 	policies, err := fieldPolicies(&l.app.Spec)
-	if l.policyErr = err; err != nil && l.blocked == "" {
-		l.blocked = err.Error()
+	if err != nil {
+		l.block(err.Error())
 	}
 	in.Context = func(d *Desired) diff.Context { return c.contextOf(l, d, policies) }
 	return in
