@@ -87,7 +87,7 @@ func (c *command) wait(t *testing.T) int {
 	select {
 	case code := <-c.code:
 		return code
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("the command has not ended; it wrote:\n%s\n%s", c.out.String(), c.err.String())
 		return -1
 	}
