@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd paths=../sync/v1alpha1 output:crd:dir=.
+//go:generate mv trueup.dev_applications.yaml crd.yaml
+
 //go:embed *.yaml
 var files embed.FS
 
