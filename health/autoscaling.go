@@ -6,16 +6,18 @@ import (
 )
 
 // conditionsV1 is where autoscaling/v1 keeps the conditions, as JSON.
-const conditionsV1 = "autoscaling.alpha.kubernetes.io/conditions"
+const (
+	conditionsV1  = "autoscaling.alpha.kubernetes.io/conditions"
+	maxAnnotation = 16 << 10
+)
 
 func horizontalPodAutoscaler(_ *Judge, o, status fields) Result {
-	conditions := status
+	condition := status.condition
 	if !status.has("conditions") {
-		conditions = legacyConditions(o.at("metadata", "annotations").str(conditionsV1))
+		condition = readLegacyConditions(o.at("metadata", "annotations").str(conditionsV1)).find
 	}
 	current, desired := status.num("currentReplicas"), status.num("desiredReplicas")
-	able, active := conditions.condition("AbleToScale"), conditions.condition("ScalingActive")
-	limited := conditions.condition("ScalingLimited")
+	able, active, limited := condition("AbleToScale"), condition("ScalingActive"), condition("ScalingLimited")
 	switch {
 	case able.status == "" && active.status == "":
 		return progressing("NotObserved", "waiting for the autoscaler's first look at its target")
@@ -24,7 +26,7 @@ func horizontalPodAutoscaler(_ *Judge, o, status fields) Result {
 	case active.isFalse() && active.reason == "ScalingDisabled":
 		return suspended(active.reason, "%s", active.text())
 	case active.isFalse() && strings.Contains(active.message, "pods might be unready"):
-		return progressing(active.reason, "%s", active.text())
+		return progressing(active.reasonOr("MetricsMissing"), "%s", active.text())
 	case active.isFalse():
 		return degraded(active.reasonOr("ScalingInactive"), "%s", active.text())
 	case limited.isTrue() && limited.reason == "TooManyReplicas":
@@ -34,13 +36,23 @@ func horizontalPodAutoscaler(_ *Judge, o, status fields) Result {
 		current, desired, o.at("spec").numOr("minReplicas", 1), o.at("spec").num("maxReplicas"))
 }
 
-// legacyConditions reads the annotation of autoscaling/v1; one that is no JSON reads as no conditions.
-func legacyConditions(annotation string) fields {
-	var conditions []any
-	if annotation == "" || json.Unmarshal([]byte(annotation), &conditions) != nil {
+type legacyConditions []struct{ Type, Status, Reason, Message string }
+
+// readLegacyConditions reads the annotation of autoscaling/v1; one that is no JSON, or too long to be one of ours, reads as none.
+func readLegacyConditions(annotation string) (conditions legacyConditions) {
+	if annotation == "" || len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &conditions) != nil {
 		return nil
 	}
-	return fields{"conditions": conditions}
+	return conditions
+}
+
+func (conditions legacyConditions) find(kind string) condition {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return condition{kind: kind, status: c.Status, reason: c.Reason, message: c.Message}
+		}
+	}
+	return condition{}
 }
 
 // podDisruptionBudget is healthy while it does its work, also while it allows no disruption: the pods it guards have a

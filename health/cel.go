@@ -14,7 +14,7 @@ import (
 // costLimit bounds what an expression with a loop may do, in CEL's cost units: about one for each field read or
 // comparison. It keeps the worst one on the biggest object near a millisecond. An expression without a loop is bounded by
 // its own length, because no function here gives more than it was given.
-const costLimit = 10_000
+const costLimit = 1_000
 
 // newEnv declares what an expression may use: the variable object, CEL's standard functions with optional fields
 // (object.?status.?phase), list.join(separator), and functions that read what may be absent without failing:
@@ -22,13 +22,14 @@ const costLimit = 10_000
 //	object.condition('Ready')         its status: 'True', 'False', 'Unknown', or '' where it is absent
 //	object.reason('Ready')            its reason, or ''
 //	object.says('Ready')              its message, or else its reason, or ''
-//	object.text('status.phase')       a scalar as a string, or ''
+//	object.severity('Ready')          its severity, or ''
+//	object.text('status.phase')       a scalar as a string of at most 1 KiB, or ''
 //	object.number('status.replicas')  a number, or 0
-//	object.items('status.members')    a list, or []
+//	object.items('status.members')    a list of at most 1,000, or []
 //	object.present('status.url')      whether there is anything but null
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(
-		cel.Variable("object", objectType),
+		cel.Variable("object", cel.DynType),
 		cel.OptionalTypes(),
 		cel.Function("join", cel.MemberOverload("list_join", []*cel.Type{cel.ListType(cel.StringType), cel.StringType}, cel.StringType,
 			cel.BinaryBinding(join))),
@@ -44,24 +45,24 @@ func newEnv() (*cel.Env, error) {
 			}
 			return types.String("")
 		}),
+		reader("severity", cel.StringType, func(o fields, kind string) ref.Val {
+			return types.String(o.at("status").condition(kind).severity)
+		}),
 		reader("text", cel.StringType, func(o fields, path string) ref.Val { return types.String(scalar(o.dig(path))) }),
 		reader("number", cel.IntType, func(o fields, path string) ref.Val {
 			n, _ := toInt(o.dig(path))
 			return types.Int(n)
 		}),
 		reader("items", cel.ListType(cel.DynType), func(o fields, path string) ref.Val {
-			list, _ := o.dig(path).([]any)
-			return types.DefaultTypeAdapter.NativeToValue(list)
+			return types.DefaultTypeAdapter.NativeToValue(asList(o.dig(path)))
 		}),
 		reader("present", cel.BoolType, func(o fields, path string) ref.Val { return types.Bool(o.dig(path) != nil) }),
 	)
 }
 
-var objectType = cel.MapType(cel.StringType, cel.DynType)
-
 // reader declares a function object.NAME(string) that reads the object in place.
 func reader(name string, result *cel.Type, read func(o fields, arg string) ref.Val) cel.EnvOption {
-	return cel.Function(name, cel.MemberOverload("object_"+name, []*cel.Type{objectType, cel.StringType}, result,
+	return cel.Function(name, cel.MemberOverload("object_"+name, []*cel.Type{cel.DynType, cel.StringType}, result,
 		cel.BinaryBinding(func(object, arg ref.Val) ref.Val {
 			m, ok := object.Value().(map[string]any)
 			s, isString := arg.Value().(string)
@@ -96,7 +97,7 @@ func (f fields) dig(path string) any {
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
-		return v
+		return clip(v, maxMessage)
 	case bool, int64, float64:
 		return fmt.Sprint(v)
 	}

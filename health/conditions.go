@@ -89,8 +89,8 @@ func byConditions(o, status fields) (worst Result, ok bool) {
 	}
 	var details Result // the worst of the unlisted good ones
 	detailed := false
-	for _, v := range status.list("conditions") {
-		c, valid := asCondition(v)
+	for _, v := range status.conditions() {
+		c, valid := asCondition(asFields(v))
 		if !valid {
 			continue
 		}
@@ -118,12 +118,12 @@ func byConditions(o, status fields) (worst Result, ok bool) {
 func (c condition) judge(p polarity, raw fields, generation int64) (Result, bool) {
 	r := Result{Code: Healthy, Reason: c.reasonOr(c.kind), Message: c.text()}
 	switch {
-	case p == unlisted || raw.str("severity") == "Info" && c.kind != "Ready":
+	case p == unlisted || c.severity == "Info" && c.kind != "Ready":
 		return r, false
 	case raw.numOr("observedGeneration", generation) < generation && (p == good || p == outcome):
 		return behind(raw.num("observedGeneration"), generation), true
 	case p == good || p == outcome:
-		r.Code = c.positive(p, raw)
+		r.Code = c.positive(p)
 	case c.isTrue():
 		r.Code = map[polarity]Code{moving: Progressing, bad: Degraded, paused: Suspended}[p]
 		// A rollout that has come to its end keeps Progressing=True with such a reason.
@@ -134,7 +134,7 @@ func (c condition) judge(p polarity, raw fields, generation int64) (Result, bool
 	return r, true
 }
 
-func (c condition) positive(p polarity, raw fields) Code {
+func (c condition) positive(p polarity) Code {
 	switch {
 	case c.isTrue():
 		return Healthy
@@ -142,7 +142,7 @@ func (c condition) positive(p polarity, raw fields) Code {
 		return Suspended
 	case !c.isFalse():
 		return Progressing // Unknown: its controller does not know yet
-	case p == outcome || raw.str("severity") == "Error" || containsAny(c.reason, failureWords):
+	case p == outcome || c.severity == "Error" || containsAny(c.reason, failureWords):
 		return Degraded
 	}
 	return Progressing

@@ -3,7 +3,28 @@ package health
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
+
+// Bounds on what is looked at, far beyond what the kinds themselves allow, so that no object takes more than a millisecond.
+const (
+	maxItems      = 1000 // of a list; the longest that counts are the endpoints of an EndpointSlice
+	maxConditions = 32
+	maxParents    = 32
+	maxWord       = 256  // bytes of a reason or a phase
+	maxMessage    = 1024 // bytes of a message
+)
+
+// clip returns the first n bytes of s, less what would be half a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
 
 // fields is an object, or a part of one, read without ever failing: what is absent or of another type reads as zero.
 type fields map[string]any
@@ -32,9 +53,11 @@ func (f fields) bool(key string) bool {
 	return b
 }
 
-func (f fields) list(key string) []any {
-	l, _ := f[key].([]any)
-	return l
+func (f fields) list(key string) []any { return asList(f[key]) }
+
+func asList(v any) []any {
+	l, _ := v.([]any)
+	return l[:min(len(l), maxItems)]
 }
 
 // num returns the number at key, and zero where there is none.
@@ -71,21 +94,30 @@ func toInt(v any) (int64, bool) {
 
 // condition is one entry of status.conditions.
 type condition struct {
-	kind, status, reason, message string
+	kind, status, reason, message, severity string
 }
 
 // asCondition reads an entry; it is valid only with a type and a status: Argo CD's Application lists errors without one.
-func asCondition(v any) (condition, bool) {
-	f := asFields(v)
-	c := condition{kind: f.str("type"), status: f.str("status"), reason: f.str("reason"), message: f.str("message")}
+func asCondition(f fields) (condition, bool) {
+	c := condition{
+		kind: clip(f.str("type"), maxWord), status: clip(f.str("status"), maxWord), reason: clip(f.str("reason"), maxWord),
+		message: clip(f.str("message"), maxMessage), severity: f.str("severity"),
+	}
 	return c, c.kind != "" && c.status != ""
+}
+
+func (f fields) conditions() []any {
+	l := f.list("conditions")
+	return l[:min(len(l), maxConditions)]
 }
 
 // condition returns the condition of that type from the status f; where there is none, its status is "".
 func (f fields) condition(kind string) condition {
-	for _, v := range f.list("conditions") {
-		if c, ok := asCondition(v); ok && c.kind == kind {
-			return c
+	for _, v := range f.conditions() {
+		if f := asFields(v); f.str("type") == kind {
+			if c, ok := asCondition(f); ok {
+				return c
+			}
 		}
 	}
 	return condition{}

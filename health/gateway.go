@@ -25,7 +25,8 @@ func gateway(_ *Judge, o, status fields) Result {
 // status.ancestors. ok is false where status has neither.
 func byParents(o, status fields) (worst Result, ok bool) {
 	for _, list := range []struct{ key, ref, what string }{{"parents", "parentRef", "parent"}, {"ancestors", "ancestorRef", "ancestor"}} {
-		for _, v := range status.list(list.key) {
+		parents := status.list(list.key)
+		for _, v := range parents[:min(len(parents), maxParents)] {
 			parent := asFields(v)
 			r, says := byConditions(o, parent)
 			if !says || ok && !r.Code.WorseThan(worst.Code) {

@@ -60,7 +60,9 @@ func (j *Judge) Of(obj *unstructured.Unstructured) Result {
 	if obj == nil || obj.Object == nil {
 		return Absent(nil, "")
 	}
-	return j.judge(obj.Object)
+	r := j.judge(obj.Object)
+	r.Message = clip(r.Message, maxMessage)
+	return r
 }
 
 // judge is the order of the package's doc comment.

@@ -31,7 +31,7 @@ var phaseWords = func() map[string]Code {
 // byPhase judges by a word in status.phase, status.state or status.status; ok is false where there is none.
 func byPhase(status fields) (Result, bool) {
 	for _, key := range []string{"phase", "state", "status"} {
-		if word := status.str(key); word != "" {
+		if word := clip(status.str(key), maxWord); word != "" {
 			return Result{
 				Code: phaseCode(word), Reason: camel(word),
 				Message: fmt.Sprintf("status.%s is %s", key, word), Rule: "phase",
@@ -114,9 +114,9 @@ func stale(metadata, status fields) (Result, bool) {
 	if !known || observed >= generation {
 		return Result{}, false
 	}
-	for _, v := range status.list("conditions") {
-		c, valid := asCondition(v)
-		if raw := asFields(v); valid && raw.num("observedGeneration") == generation {
+	for _, v := range status.conditions() {
+		raw := asFields(v)
+		if c, valid := asCondition(raw); valid && raw.num("observedGeneration") == generation {
 			p, _ := polarityOf(c.kind)
 			if r, says := c.judge(p, raw, generation); says && r.Code == Degraded {
 				r.Rule = "conditions"

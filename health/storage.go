@@ -13,10 +13,8 @@ func persistentVolumeClaim(j *Judge, o, status fields) Result {
 }
 
 func boundClaim(o, status fields) Result {
-	for resource, v := range status.at("allocatedResourceStatuses") {
-		if state, _ := v.(string); strings.HasSuffix(state, "Infeasible") && resource == "storage" {
-			return degraded(state, "bound to %s, and its resize is not possible", o.at("spec").str("volumeName"))
-		}
+	if state := status.at("allocatedResourceStatuses").str("storage"); strings.HasSuffix(state, "Infeasible") {
+		return degraded(state, "bound to %s, and its resize is not possible", o.at("spec").str("volumeName"))
 	}
 	for _, kind := range []string{"ControllerResizeError", "NodeResizeError", "ModifyVolumeError"} {
 		if c := status.condition(kind); c.isTrue() {
