@@ -60,7 +60,7 @@ func newController(config Config, clients *Clients, judge *health.Judge, metrics
 		renders: source.NewCache(renderCacheBytes),
 		states:  &states{apps: map[types.NamespacedName]*appState{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, time.Minute)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 15*time.Second)),
 		fetches:      workqueue.NewTypedDelayingQueue[types.NamespacedName](),
 		fetchBackoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Second, 3*time.Minute),
 	}

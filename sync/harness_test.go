@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -219,4 +220,12 @@ func (w *world) writes(since kubetest.AuditMark) []kubetest.AuditEvent {
 		}
 		return e.User == "system:serviceaccount:"+w.ns+":trueup" && !strings.Contains(e.URI, "/applications/") && !strings.Contains(e.URI, "/events")
 	})
+}
+
+// condition returns a condition of the Application, the zero one where it has none.
+func condition(app *v1alpha1.Application, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
 }
