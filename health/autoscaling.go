@@ -3,6 +3,8 @@ package health
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/trueup/trueup/health/internal/fields"
 )
 
 // conditionsV1 is where autoscaling/v1 keeps the conditions, as JSON.
@@ -11,29 +13,29 @@ const (
 	maxAnnotation = 16 << 10
 )
 
-func horizontalPodAutoscaler(_ *Judge, o, status fields) Result {
-	condition := status.condition
-	if !status.has("conditions") {
-		condition = readLegacyConditions(o.at("metadata", "annotations").str(conditionsV1)).find
+func horizontalPodAutoscaler(_ *Judge, o, status fields.Map) Result {
+	condition := status.Condition
+	if !status.Has("conditions") {
+		condition = readLegacyConditions(o.At("metadata", "annotations").Str(conditionsV1)).find
 	}
-	current, desired := status.num("currentReplicas"), status.num("desiredReplicas")
+	current, desired := status.Num("currentReplicas"), status.Num("desiredReplicas")
 	able, active, limited := condition("AbleToScale"), condition("ScalingActive"), condition("ScalingLimited")
 	switch {
-	case able.status == "" && active.status == "":
+	case able.Status == "" && active.Status == "":
 		return progressing("NotObserved", "waiting for the autoscaler's first look at its target")
-	case able.isFalse():
-		return degraded(able.reasonOr("UnableToScale"), "%s", able.text())
-	case active.isFalse() && active.reason == "ScalingDisabled":
-		return suspended(active.reason, "%s", active.text())
-	case active.isFalse() && strings.Contains(active.message, "pods might be unready"):
-		return progressing(active.reasonOr("MetricsMissing"), "%s", active.text())
-	case active.isFalse():
-		return degraded(active.reasonOr("ScalingInactive"), "%s", active.text())
-	case limited.isTrue() && limited.reason == "TooManyReplicas":
-		return healthy(limited.reason, "%d of %d replicas, at its maximum: %s", current, desired, limited.text())
+	case able.IsFalse():
+		return degraded(able.ReasonOr("UnableToScale"), "%s", able.Text())
+	case active.IsFalse() && active.Reason == "ScalingDisabled":
+		return suspended(active.Reason, "%s", active.Text())
+	case active.IsFalse() && strings.Contains(active.Message, "pods might be unready"):
+		return progressing(active.ReasonOr("MetricsMissing"), "%s", active.Text())
+	case active.IsFalse():
+		return degraded(active.ReasonOr("ScalingInactive"), "%s", active.Text())
+	case limited.IsTrue() && limited.Reason == "TooManyReplicas":
+		return healthy(limited.Reason, "%d of %d replicas, at its maximum: %s", current, desired, limited.Text())
 	}
 	return healthy("ScalingActive", "%d of %d replicas, between %d and %d",
-		current, desired, o.at("spec").numOr("minReplicas", 1), o.at("spec").num("maxReplicas"))
+		current, desired, o.At("spec").NumOr("minReplicas", 1), o.At("spec").Num("maxReplicas"))
 }
 
 type legacyConditions []struct{ Type, Status, Reason, Message string }
@@ -46,24 +48,24 @@ func readLegacyConditions(annotation string) (conditions legacyConditions) {
 	return conditions
 }
 
-func (conditions legacyConditions) find(kind string) condition {
+func (conditions legacyConditions) find(kind string) fields.Condition {
 	for _, c := range conditions {
 		if c.Type == kind {
-			return condition{kind: kind, status: c.Status, reason: c.Reason, message: c.Message}
+			return fields.Condition{Kind: kind, Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
 	}
-	return condition{}
+	return fields.Condition{}
 }
 
 // podDisruptionBudget is healthy while it does its work, also while it allows no disruption: the pods it guards have a
 // health of their own.
-func podDisruptionBudget(_ *Judge, o, status fields) Result {
+func podDisruptionBudget(_ *Judge, o, status fields.Map) Result {
 	if r, ok := unobserved(o, status); ok {
 		return r
 	}
-	if c := status.condition("DisruptionAllowed"); c.reason == "SyncFailed" {
-		return degraded(c.reason, "%s", c.text())
+	if c := status.Condition("DisruptionAllowed"); c.Reason == "SyncFailed" {
+		return degraded(c.Reason, "%s", c.Text())
 	}
 	return healthy("Observed", "%d pods healthy, at least %d wanted, %d disruptions allowed",
-		status.num("currentHealthy"), status.num("desiredHealthy"), status.num("disruptionsAllowed"))
+		status.Num("currentHealthy"), status.Num("desiredHealthy"), status.Num("disruptionsAllowed"))
 }

@@ -3,46 +3,47 @@ package health
 import (
 	"fmt"
 
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func job(_ *Judge, o, status fields) Result {
-	spec := o.at("spec")
-	succeeded, failed, active := status.num("succeeded"), status.num("failed"), status.num("active")
-	wanted := spec.numOr("completions", spec.numOr("parallelism", 1))
+func job(_ *Judge, o, status fields.Map) Result {
+	spec := o.At("spec")
+	succeeded, failed, active := status.Num("succeeded"), status.Num("failed"), status.Num("active")
+	wanted := spec.NumOr("completions", spec.NumOr("parallelism", 1))
 	for _, kind := range []string{"Failed", "FailureTarget"} {
-		if c := status.condition(kind); c.isTrue() {
-			return degraded(c.reasonOr("Failed"), "%d of %d pods succeeded, %d failed: %s", succeeded, wanted, failed, c.text())
+		if c := status.Condition(kind); c.IsTrue() {
+			return degraded(c.ReasonOr("Failed"), "%d of %d pods succeeded, %d failed: %s", succeeded, wanted, failed, c.Text())
 		}
 	}
-	switch c := status.condition("Complete"); {
-	case c.isTrue() && c.reason == "SuccessPolicy":
+	switch c := status.Condition("Complete"); {
+	case c.IsTrue() && c.Reason == "SuccessPolicy":
 		return healthy("SuccessPolicy", "completed by its success policy, %d of %d pods succeeded", succeeded, wanted)
-	case c.isTrue():
+	case c.IsTrue():
 		return healthy("Completed", "completed, %d of %d pods succeeded", succeeded, wanted)
-	case spec.bool("suspend"), status.condition("Suspended").isTrue():
+	case spec.Bool("suspend"), status.Condition("Suspended").IsTrue():
 		return suspended("Suspended", "suspended, %d of %d pods succeeded", succeeded, wanted)
-	case status.condition("SuccessCriteriaMet").isTrue():
-		return progressing("SuccessCriteriaMet", "succeeded, %d pods still to be terminated", active+status.num("terminating"))
+	case status.Condition("SuccessCriteriaMet").IsTrue():
+		return progressing("SuccessCriteriaMet", "succeeded, %d pods still to be terminated", active+status.Num("terminating"))
 	}
 	message := fmt.Sprintf("%d of %d pods succeeded, %d active", succeeded, wanted, active)
 	if failed > 0 {
-		message += fmt.Sprintf(", %d failed (backoff limit %d)", failed, spec.numOr("backoffLimit", 6))
+		message += fmt.Sprintf(", %d failed (backoff limit %d)", failed, spec.NumOr("backoffLimit", 6))
 	}
 	return progressing("Running", "%s", message)
 }
 
-func cronJob(_ *Judge, o, status fields) Result {
-	if o.at("spec").bool("suspend") {
+func cronJob(_ *Judge, o, status fields.Map) Result {
+	if o.At("spec").Bool("suspend") {
 		return suspended("Suspended", "suspended")
 	}
-	message := fmt.Sprintf("scheduled, %d jobs active", len(status.list("active")))
+	message := fmt.Sprintf("scheduled, %d jobs active", len(status.List("active")))
 	// Both are RFC 3339 in UTC as the API server writes them, so they order as strings.
-	scheduled, success := status.str("lastScheduleTime"), status.str("lastSuccessfulTime")
+	scheduled, success := status.Str("lastScheduleTime"), status.Str("lastSuccessfulTime")
 	if scheduled != "" {
 		message += ", last run at " + scheduled
 	}
-	if scheduled > success && len(status.list("active")) == 0 {
+	if scheduled > success && len(status.List("active")) == 0 {
 		return healthy("LastRunNotSuccessful", "%s did not succeed", message)
 	}
 	return healthy("Scheduled", "%s", message)
@@ -56,15 +57,15 @@ func Absent(manifest *unstructured.Unstructured, last Code) Result {
 	if manifest == nil {
 		return missing
 	}
-	o := fields(manifest.Object)
+	o := fields.Map(manifest.Object)
 	gk := groupKind(o)
 	finished := last == Healthy || last == Degraded
-	if gk.Group != "batch" || gk.Kind != "Job" || !o.at("spec").has("ttlSecondsAfterFinished") || !finished {
+	if gk.Group != "batch" || gk.Kind != "Job" || !o.At("spec").Has("ttlSecondsAfterFinished") || !finished {
 		return missing
 	}
-	r := healthy("DeletedAfterFinished", "completed, and deleted %ds later by its TTL", o.at("spec").num("ttlSecondsAfterFinished"))
+	r := healthy("DeletedAfterFinished", "completed, and deleted %ds later by its TTL", o.At("spec").Num("ttlSecondsAfterFinished"))
 	if last == Degraded {
-		r.Code, r.Message = Degraded, fmt.Sprintf("failed, and was deleted %ds later by its TTL", o.at("spec").num("ttlSecondsAfterFinished"))
+		r.Code, r.Message = Degraded, fmt.Sprintf("failed, and was deleted %ds later by its TTL", o.At("spec").Num("ttlSecondsAfterFinished"))
 	}
 	r.Rule = "builtin/Job"
 	return r

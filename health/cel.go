@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/trueup/trueup/health/internal/fields"
 )
 
 // costLimit bounds what an expression with a loop may do, in CEL's cost units: about one for each field read or
@@ -16,14 +17,14 @@ import (
 // its own length, because no function here gives more than it was given.
 const costLimit = 1_000
 
-// newEnv declares what an expression may use: the variable object, CEL's standard functions with optional fields
+// newEnv declares what an expression may use: the variable object, CEL's standard functions with optional fields.Map
 // (object.?status.?phase), list.join(separator), and functions that read what may be absent without failing:
 //
-//	object.condition('Ready')         its status: 'True', 'False', 'Unknown', or '' where it is absent
+//	object.Condition('Ready')         its status: 'True', 'False', 'Unknown', or '' where it is absent
 //	object.reason('Ready')            its reason, or ''
 //	object.says('Ready')              its message, or else its reason, or ''
 //	object.severity('Ready')          its severity, or ''
-//	object.text('status.phase')       a scalar as a string of at most 1 KiB, or ''
+//	object.Text('status.phase')       a scalar as a string of at most 1 KiB, or ''
 //	object.number('status.replicas')  a number, or 0
 //	object.items('status.members')    a list of at most 1,000, or []
 //	object.present('status.url')      whether there is anything but null
@@ -33,35 +34,35 @@ func newEnv() (*cel.Env, error) {
 		cel.OptionalTypes(),
 		cel.Function("join", cel.MemberOverload("list_join", []*cel.Type{cel.ListType(cel.StringType), cel.StringType}, cel.StringType,
 			cel.BinaryBinding(join))),
-		reader("condition", cel.StringType, func(o fields, kind string) ref.Val {
-			return types.String(o.at("status").condition(kind).status)
+		reader("condition", cel.StringType, func(o fields.Map, kind string) ref.Val {
+			return types.String(o.At("status").Condition(kind).Status)
 		}),
-		reader("reason", cel.StringType, func(o fields, kind string) ref.Val {
-			return types.String(o.at("status").condition(kind).reason)
+		reader("reason", cel.StringType, func(o fields.Map, kind string) ref.Val {
+			return types.String(o.At("status").Condition(kind).Reason)
 		}),
-		reader("says", cel.StringType, func(o fields, kind string) ref.Val {
-			if c := o.at("status").condition(kind); c.message != "" || c.reason != "" {
-				return types.String(c.text())
+		reader("says", cel.StringType, func(o fields.Map, kind string) ref.Val {
+			if c := o.At("status").Condition(kind); c.Message != "" || c.Reason != "" {
+				return types.String(c.Text())
 			}
 			return types.String("")
 		}),
-		reader("severity", cel.StringType, func(o fields, kind string) ref.Val {
-			return types.String(o.at("status").condition(kind).severity)
+		reader("severity", cel.StringType, func(o fields.Map, kind string) ref.Val {
+			return types.String(o.At("status").Condition(kind).Severity)
 		}),
-		reader("text", cel.StringType, func(o fields, path string) ref.Val { return types.String(scalar(o.dig(path))) }),
-		reader("number", cel.IntType, func(o fields, path string) ref.Val {
-			n, _ := toInt(o.dig(path))
+		reader("text", cel.StringType, func(o fields.Map, path string) ref.Val { return types.String(scalar(o.Dig(path))) }),
+		reader("number", cel.IntType, func(o fields.Map, path string) ref.Val {
+			n, _ := fields.Int(o.Dig(path))
 			return types.Int(n)
 		}),
-		reader("items", cel.ListType(cel.DynType), func(o fields, path string) ref.Val {
-			return types.DefaultTypeAdapter.NativeToValue(asList(o.dig(path)))
+		reader("items", cel.ListType(cel.DynType), func(o fields.Map, path string) ref.Val {
+			return types.DefaultTypeAdapter.NativeToValue(fields.List(o.Dig(path)))
 		}),
-		reader("present", cel.BoolType, func(o fields, path string) ref.Val { return types.Bool(o.dig(path) != nil) }),
+		reader("present", cel.BoolType, func(o fields.Map, path string) ref.Val { return types.Bool(o.Dig(path) != nil) }),
 	)
 }
 
 // reader declares a function object.NAME(string) that reads the object in place.
-func reader(name string, result *cel.Type, read func(o fields, arg string) ref.Val) cel.EnvOption {
+func reader(name string, result *cel.Type, read func(o fields.Map, arg string) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload("object_"+name, []*cel.Type{cel.DynType, cel.StringType}, result,
 		cel.BinaryBinding(func(object, arg ref.Val) ref.Val {
 			m, ok := object.Value().(map[string]any)
@@ -83,21 +84,10 @@ func join(list, separator ref.Val) ref.Val {
 	return types.String(strings.Join(items.([]string), sep))
 }
 
-// dig returns what is at a dotted path, or nil.
-func (f fields) dig(path string) any {
-	for {
-		key, rest, more := strings.Cut(path, ".")
-		if !more {
-			return f[key]
-		}
-		f, path = f.at(key), rest
-	}
-}
-
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
-		return clip(v, maxMessage)
+		return fields.Clip(v, fields.MaxMessage)
 	case bool, int64, float64:
 		return fmt.Sprint(v)
 	}
@@ -139,7 +129,7 @@ func hasLoop(checked *cel.Ast) bool {
 // activation binds the variable object to a view of the object: nothing is copied.
 type activation struct{ object ref.Val }
 
-func bind(o fields) activation {
+func bind(o fields.Map) activation {
 	return activation{types.DefaultTypeAdapter.NativeToValue(map[string]any(o))}
 }
 

@@ -1,55 +1,59 @@
 package health
 
-import "strings"
+import (
+	"strings"
 
-func apiService(_ *Judge, o, status fields) Result {
-	switch c := status.condition("Available"); {
-	case c.isTrue():
-		return healthy(c.reasonOr("Available"), "available")
-	case c.isFalse():
-		return progressing(c.reasonOr("Unavailable"), "not available: %s", c.text())
+	"github.com/trueup/trueup/health/internal/fields"
+)
+
+func apiService(_ *Judge, o, status fields.Map) Result {
+	switch c := status.Condition("Available"); {
+	case c.IsTrue():
+		return healthy(c.ReasonOr("Available"), "available")
+	case c.IsFalse():
+		return progressing(c.ReasonOr("Unavailable"), "not available: %s", c.Text())
 	}
 	return progressing("NotObserved", "waiting for the aggregator to look for its service")
 }
 
-func customResourceDefinition(_ *Judge, _, status fields) Result {
-	established, accepted := status.condition("Established"), status.condition("NamesAccepted")
+func customResourceDefinition(_ *Judge, _, status fields.Map) Result {
+	established, accepted := status.Condition("Established"), status.Condition("NamesAccepted")
 	switch {
-	case status.condition("Terminating").isTrue():
-		return progressing("Terminating", "%s", status.condition("Terminating").text())
-	case accepted.isFalse():
-		return degraded(accepted.reasonOr("NamesNotAccepted"), "names not accepted: %s", accepted.text())
-	case status.condition("NonStructuralSchema").isTrue():
-		c := status.condition("NonStructuralSchema")
-		return degraded(c.reasonOr(c.kind), "%s", c.text())
-	case established.isTrue():
+	case status.Condition("Terminating").IsTrue():
+		return progressing("Terminating", "%s", status.Condition("Terminating").Text())
+	case accepted.IsFalse():
+		return degraded(accepted.ReasonOr("NamesNotAccepted"), "names not accepted: %s", accepted.Text())
+	case status.Condition("NonStructuralSchema").IsTrue():
+		c := status.Condition("NonStructuralSchema")
+		return degraded(c.ReasonOr(c.Kind), "%s", c.Text())
+	case established.IsTrue():
 		return healthy("Established", "established")
-	case established.isFalse():
-		return progressing(established.reasonOr("NotEstablished"), "not established: %s", established.text())
+	case established.IsFalse():
+		return progressing(established.ReasonOr("NotEstablished"), "not established: %s", established.Text())
 	}
 	return progressing("NotEstablished", "waiting to be established")
 }
 
-func namespace(_ *Judge, _, status fields) Result {
-	if status.str("phase") == "Terminating" {
+func namespace(_ *Judge, _, status fields.Map) Result {
+	if status.Str("phase") == "Terminating" {
 		return namespaceTerminating(status)
 	}
 	return healthy("Active", "active")
 }
 
 // namespaceTerminating says what the deletion of the namespace is stuck on, as the namespace controller reports it.
-func namespaceTerminating(status fields) Result {
+func namespaceTerminating(status fields.Map) Result {
 	for _, kind := range []string{
 		"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure", "NamespaceDeletionContentFailure",
 	} {
-		if c := status.condition(kind); c.isTrue() {
-			return degraded(c.reasonOr(kind), "being deleted, and cannot be: %s", c.text())
+		if c := status.Condition(kind); c.IsTrue() {
+			return degraded(c.ReasonOr(kind), "being deleted, and cannot be: %s", c.Text())
 		}
 	}
 	var waiting []string
 	for _, kind := range []string{"NamespaceContentRemaining", "NamespaceFinalizersRemaining"} {
-		if c := status.condition(kind); c.isTrue() {
-			waiting = append(waiting, c.text())
+		if c := status.Condition(kind); c.IsTrue() {
+			waiting = append(waiting, c.Text())
 		}
 	}
 	if len(waiting) > 0 {
@@ -58,27 +62,27 @@ func namespaceTerminating(status fields) Result {
 	return progressing("Terminating", "being deleted")
 }
 
-func certificateSigningRequest(_ *Judge, _, status fields) Result {
-	denied, failed := status.condition("Denied"), status.condition("Failed")
+func certificateSigningRequest(_ *Judge, _, status fields.Map) Result {
+	denied, failed := status.Condition("Denied"), status.Condition("Failed")
 	switch {
-	case denied.isTrue():
-		return degraded(denied.reasonOr("Denied"), "denied: %s", denied.text())
-	case failed.isTrue():
-		return degraded(failed.reasonOr("Failed"), "%s", failed.text())
-	case status.str("certificate") != "":
+	case denied.IsTrue():
+		return degraded(denied.ReasonOr("Denied"), "denied: %s", denied.Text())
+	case failed.IsTrue():
+		return degraded(failed.ReasonOr("Failed"), "%s", failed.Text())
+	case status.Str("certificate") != "":
 		return healthy("Issued", "certificate issued")
-	case status.condition("Approved").isTrue():
+	case status.Condition("Approved").IsTrue():
 		return progressing("Approved", "approved, waiting for its signer")
 	}
 	return progressing("Pending", "waiting for approval")
 }
 
 // admissionPolicy reads the type check of a ValidatingAdmissionPolicy; its warnings say that an expression will fail.
-func admissionPolicy(_ *Judge, _, status fields) Result {
-	warnings := status.at("typeChecking").list("expressionWarnings")
+func admissionPolicy(_ *Judge, _, status fields.Map) Result {
+	warnings := status.At("typeChecking").List("expressionWarnings")
 	if len(warnings) > 0 {
-		first := asFields(warnings[0])
-		return degraded("TypeCheckFailed", "%d expressions do not type check; %s: %s", len(warnings), first.str("fieldRef"), first.str("warning"))
+		first := fields.Of(warnings[0])
+		return degraded("TypeCheckFailed", "%d expressions do not type check; %s: %s", len(warnings), first.Str("fieldRef"), first.Str("warning"))
 	}
 	if len(status) == 0 {
 		return progressing("NotObserved", "waiting for its expressions to be checked")
@@ -87,16 +91,16 @@ func admissionPolicy(_ *Judge, _, status fields) Result {
 }
 
 // flowControl judges FlowSchema and PriorityLevelConfiguration, which get a condition only when something refers to nothing.
-func flowControl(_ *Judge, _, status fields) Result {
-	if c := status.condition("Dangling"); c.isTrue() {
-		return degraded(c.reasonOr("Dangling"), "%s", c.text())
+func flowControl(_ *Judge, _, status fields.Map) Result {
+	if c := status.Condition("Dangling"); c.IsTrue() {
+		return degraded(c.ReasonOr("Dangling"), "%s", c.Text())
 	}
 	return healthy("Present", "present")
 }
 
-func resourceClaim(_ *Judge, _, status fields) Result {
-	if !status.has("allocation") {
+func resourceClaim(_ *Judge, _, status fields.Map) Result {
+	if !status.Has("allocation") {
 		return healthy("WaitForFirstConsumer", "not allocated; it is once a pod uses the claim")
 	}
-	return healthy("Allocated", "allocated, reserved for %d consumers", len(status.list("reservedFor")))
+	return healthy("Allocated", "allocated, reserved for %d consumers", len(status.List("reservedFor")))
 }

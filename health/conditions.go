@@ -2,6 +2,8 @@ package health
 
 import (
 	"strings"
+
+	"github.com/trueup/trueup/health/internal/fields"
 )
 
 // A polarity says what a condition type means when it is True and when it is not.
@@ -82,20 +84,20 @@ func polarityOf(kind string) (p polarity, listed bool) {
 }
 
 // byConditions returns the worst of what the conditions in status say; ok is false where none of them is understood.
-func byConditions(o, status fields) (worst Result, ok bool) {
+func byConditions(o, status fields.Map) (worst Result, ok bool) {
 	generation := int64(0)
-	if !status.has("observedGeneration") {
-		generation = o.at("metadata").num("generation")
+	if !status.Has("observedGeneration") {
+		generation = o.At("metadata").Num("generation")
 	}
 	var details Result // the worst of the unlisted good ones
 	detailed := false
-	for _, v := range status.conditions() {
-		c, valid := asCondition(asFields(v))
+	for _, v := range status.Conditions() {
+		c, valid := fields.ConditionOf(fields.Of(v))
 		if !valid {
 			continue
 		}
-		p, listed := polarityOf(c.kind)
-		r, says := c.judge(p, asFields(v), generation)
+		p, listed := polarityOf(c.Kind)
+		r, says := judgeCondition(c, p, fields.Of(v), generation)
 		switch {
 		case !says:
 		case listed || p == bad:
@@ -113,36 +115,36 @@ func byConditions(o, status fields) (worst Result, ok bool) {
 	return worst, ok
 }
 
-// judge returns what the condition, of polarity p, says. Its raw fields and the object's generation, where the status
+// judgeCondition returns what the condition, of polarity p, says. Its raw fields.Map and the object's generation, where the status
 // as a whole does not say which one it is about, tell whether it is out of date.
-func (c condition) judge(p polarity, raw fields, generation int64) (Result, bool) {
-	r := Result{Code: Healthy, Reason: c.reasonOr(c.kind), Message: c.text()}
+func judgeCondition(c fields.Condition, p polarity, raw fields.Map, generation int64) (Result, bool) {
+	r := Result{Code: Healthy, Reason: c.ReasonOr(c.Kind), Message: c.Text()}
 	switch {
-	case p == unlisted || c.severity == "Info" && c.kind != "Ready":
+	case p == unlisted || c.Severity == "Info" && c.Kind != "Ready":
 		return r, false
-	case raw.numOr("observedGeneration", generation) < generation && (p == good || p == outcome):
-		return behind(raw.num("observedGeneration"), generation), true
+	case raw.NumOr("observedGeneration", generation) < generation && (p == good || p == outcome):
+		return behind(raw.Num("observedGeneration"), generation), true
 	case p == good || p == outcome:
-		r.Code = c.positive(p)
-	case c.isTrue():
+		r.Code = positive(c, p)
+	case c.IsTrue():
 		r.Code = map[polarity]Code{moving: Progressing, bad: Degraded, paused: Suspended}[p]
 		// A rollout that has come to its end keeps Progressing=True with such a reason.
-		if p == moving && (strings.HasSuffix(c.reason, "Available") || strings.Contains(c.reason, "Complete")) {
+		if p == moving && (strings.HasSuffix(c.Reason, "Available") || strings.Contains(c.Reason, "Complete")) {
 			r.Code = Healthy
 		}
 	}
 	return r, true
 }
 
-func (c condition) positive(p polarity) Code {
+func positive(c fields.Condition, p polarity) Code {
 	switch {
-	case c.isTrue():
+	case c.IsTrue():
 		return Healthy
-	case containsAny(c.reason, pauseWords):
+	case containsAny(c.Reason, pauseWords):
 		return Suspended
-	case !c.isFalse():
+	case !c.IsFalse():
 		return Progressing // Unknown: its controller does not know yet
-	case p == outcome || c.severity == "Error" || containsAny(c.reason, failureWords):
+	case p == outcome || c.Severity == "Error" || containsAny(c.Reason, failureWords):
 		return Degraded
 	}
 	return Progressing

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -22,7 +23,7 @@ func checkVerdict(t *testing.T, obj map[string]any) {
 	if got.Code.rank() == Unknown.rank() && got.Code != Unknown {
 		t.Errorf("want one of the codes, got %q", got.Code)
 	}
-	if got.Reason == "" || got.Rule == "" || got.Message == "" || len(got.Message) > maxMessage {
+	if got.Reason == "" || got.Rule == "" || got.Message == "" || len(got.Message) > fields.MaxMessage {
 		t.Errorf("want a reason, a rule and a bounded message, got %+v", got)
 	}
 }

@@ -1,39 +1,43 @@
 package health
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/trueup/trueup/health/internal/fields"
+)
 
 // gateway judges a Gateway by its own conditions and those of its listeners.
-func gateway(_ *Judge, o, status fields) Result {
+func gateway(_ *Judge, o, status fields.Map) Result {
 	worst, ok := byConditions(o, status)
 	if !ok {
 		return progressing("NotObserved", "waiting for a controller to accept it")
 	}
-	for _, v := range status.list("listeners") {
-		listener := asFields(v)
+	for _, v := range status.List("listeners") {
+		listener := fields.Of(v)
 		if r, says := byConditions(o, listener); says && r.Code.WorseThan(worst.Code) {
 			worst = r
-			worst.Message = fmt.Sprintf("listener %s: %s", listener.str("name"), r.Message)
+			worst.Message = fmt.Sprintf("listener %s: %s", listener.Str("name"), r.Message)
 		}
 	}
 	if worst.Code == Healthy {
-		return healthy("Programmed", "programmed with %d listeners", len(status.list("listeners")))
+		return healthy("Programmed", "programmed with %d listeners", len(status.List("listeners")))
 	}
 	return worst
 }
 
 // byParents judges what attaches to others and has conditions for each of them: a route's status.parents, a policy's
 // status.ancestors. ok is false where status has neither.
-func byParents(o, status fields) (worst Result, ok bool) {
+func byParents(o, status fields.Map) (worst Result, ok bool) {
 	for _, list := range []struct{ key, ref, what string }{{"parents", "parentRef", "parent"}, {"ancestors", "ancestorRef", "ancestor"}} {
-		parents := status.list(list.key)
-		for _, v := range parents[:min(len(parents), maxParents)] {
-			parent := asFields(v)
+		parents := status.List(list.key)
+		for _, v := range parents[:min(len(parents), fields.MaxParents)] {
+			parent := fields.Of(v)
 			r, says := byConditions(o, parent)
 			if !says || ok && !r.Code.WorseThan(worst.Code) {
 				continue
 			}
 			worst, ok = r, true
-			worst.Message = fmt.Sprintf("%s %s: %s", list.what, parent.at(list.ref).str("name"), r.Message)
+			worst.Message = fmt.Sprintf("%s %s: %s", list.what, parent.At(list.ref).Str("name"), r.Message)
 		}
 	}
 	worst.Rule = "conditions"
@@ -41,8 +45,8 @@ func byParents(o, status fields) (worst Result, ok bool) {
 }
 
 // route judges the Gateway API's routes: each parent that the spec names has to accept it.
-func route(_ *Judge, o, status fields) Result {
-	wanted, answered := len(o.at("spec").list("parentRefs")), len(status.list("parents"))
+func route(_ *Judge, o, status fields.Map) Result {
+	wanted, answered := len(o.At("spec").List("parentRefs")), len(status.List("parents"))
 	r, ok := byParents(o, status)
 	switch {
 	case wanted == 0:

@@ -3,6 +3,7 @@ package health
 import (
 	"sync"
 
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -61,15 +62,15 @@ func (j *Judge) Of(obj *unstructured.Unstructured) Result {
 		return Absent(nil, "")
 	}
 	r := j.judge(obj.Object)
-	r.Message = clip(r.Message, maxMessage)
+	r.Message = fields.Clip(r.Message, fields.MaxMessage)
 	return r
 }
 
 // judge is the order of the package's doc comment.
-func (j *Judge) judge(o fields) Result {
+func (j *Judge) judge(o fields.Map) Result {
 	gk := groupKind(o)
-	metadata, status := o.at("metadata"), o.at("status")
-	if metadata.str("deletionTimestamp") != "" {
+	metadata, status := o.At("metadata"), o.At("status")
+	if metadata.Str("deletionTimestamp") != "" {
 		return terminating(gk, metadata, status)
 	}
 	kind, isBuiltin := builtins[gk]
@@ -97,7 +98,7 @@ func (j *Judge) judge(o fields) Result {
 }
 
 // generic judges a kind that nothing is known about.
-func (j *Judge) generic(gk schema.GroupKind, o, status fields) Result {
+func (j *Judge) generic(gk schema.GroupKind, o, status fields.Map) Result {
 	if r, ok := byConditions(o, status); ok {
 		return r
 	}

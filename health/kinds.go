@@ -3,6 +3,7 @@ package health
 import (
 	"strings"
 
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -36,16 +37,16 @@ var kindsWithoutHealth = func() map[schema.GroupKind]bool {
 // are Healthy once they are present, so their metadata is all that has to be watched. Kinds it does not know are judged.
 func Judged(gk schema.GroupKind) bool { return !kindsWithoutHealth[gk] }
 
-func groupKind(o fields) schema.GroupKind {
-	group, _, found := strings.Cut(o.str("apiVersion"), "/")
+func groupKind(o fields.Map) schema.GroupKind {
+	group, _, found := strings.Cut(o.Str("apiVersion"), "/")
 	if !found {
 		group = "" // the core group: "v1"
 	}
-	return schema.GroupKind{Group: group, Kind: o.str("kind")}
+	return schema.GroupKind{Group: group, Kind: o.Str("kind")}
 }
 
 // A kindFunc judges an object of one built-in kind. The rule of its result is filled in by the caller.
-type kindFunc func(j *Judge, o, status fields) Result
+type kindFunc func(j *Judge, o, status fields.Map) Result
 
 type builtin struct {
 	rule  string // "builtin/Deployment"

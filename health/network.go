@@ -1,18 +1,22 @@
 package health
 
-import "strings"
+import (
+	"strings"
 
-func service(_ *Judge, o, status fields) Result {
-	spec := o.at("spec")
-	kind := spec.str("type")
+	"github.com/trueup/trueup/health/internal/fields"
+)
+
+func service(_ *Judge, o, status fields.Map) Result {
+	spec := o.At("spec")
+	kind := spec.Str("type")
 	if kind != "LoadBalancer" {
 		if kind == "" {
 			kind = "ClusterIP"
 		}
 		return healthy("Present", "present, of type %s", kind)
 	}
-	if c := status.condition("LoadBalancerPortsError"); c.isTrue() {
-		return degraded(c.reasonOr("LoadBalancerPortsError"), "%s", c.text())
+	if c := status.Condition("LoadBalancerPortsError"); c.IsTrue() {
+		return degraded(c.ReasonOr("LoadBalancerPortsError"), "%s", c.Text())
 	}
 	if addresses := loadBalancerAddresses(status); addresses != "" {
 		return healthy("LoadBalancerReady", "load balancer at %s", addresses)
@@ -20,7 +24,7 @@ func service(_ *Judge, o, status fields) Result {
 	return progressing("LoadBalancerPending", "waiting for its load balancer's address")
 }
 
-func ingress(j *Judge, _, status fields) Result {
+func ingress(j *Judge, _, status fields.Map) Result {
 	if addresses := loadBalancerAddresses(status); addresses != "" {
 		return healthy("LoadBalancerReady", "served at %s", addresses)
 	}
@@ -30,23 +34,23 @@ func ingress(j *Judge, _, status fields) Result {
 	return healthy("Present", "present, without a load balancer address")
 }
 
-func loadBalancerAddresses(status fields) string {
+func loadBalancerAddresses(status fields.Map) string {
 	var addresses []string
-	for _, v := range status.at("loadBalancer").list("ingress") {
-		f := asFields(v)
-		if a := f.str("hostname"); a != "" {
+	for _, v := range status.At("loadBalancer").List("ingress") {
+		f := fields.Of(v)
+		if a := f.Str("hostname"); a != "" {
 			addresses = append(addresses, a)
-		} else if a := f.str("ip"); a != "" {
+		} else if a := f.Str("ip"); a != "" {
 			addresses = append(addresses, a)
 		}
 	}
 	return strings.Join(addresses, ", ")
 }
 
-func endpointSlice(_ *Judge, o, _ fields) Result {
-	endpoints, ready := o.list("endpoints"), 0
+func endpointSlice(_ *Judge, o, _ fields.Map) Result {
+	endpoints, ready := o.List("endpoints"), 0
 	for _, v := range endpoints {
-		if asFields(v).at("conditions")["ready"] != false { // absent means ready
+		if fields.Of(v).At("conditions")["ready"] != false { // absent means ready
 			ready++
 		}
 	}
@@ -58,13 +62,13 @@ func endpointSlice(_ *Judge, o, _ fields) Result {
 
 // webhookConfiguration waits for the CA bundle that an injector patches in: until then the API server cannot call a
 // webhook that is a Service.
-func webhookConfiguration(_ *Judge, o, _ fields) Result {
-	webhooks := o.list("webhooks")
+func webhookConfiguration(_ *Judge, o, _ fields.Map) Result {
+	webhooks := o.List("webhooks")
 	var without []string
 	for _, v := range webhooks {
-		client := asFields(v).at("clientConfig")
-		if client["service"] != nil && client.str("caBundle") == "" {
-			without = append(without, asFields(v).str("name"))
+		client := fields.Of(v).At("clientConfig")
+		if client["service"] != nil && client.Str("caBundle") == "" {
+			without = append(without, fields.Of(v).Str("name"))
 		}
 	}
 	if len(without) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -74,7 +75,7 @@ func compileRule(env *cel.Env, rule Rule) (compiledRule, error) {
 }
 
 // judge returns what the rule says about o; ok is false where it leaves the judgement to others. A rule that fails says so.
-func (r *compiledRule) judge(o fields) (Result, bool) {
+func (r *compiledRule) judge(o fields.Map) (Result, bool) {
 	a := bind(o)
 	for _, c := range r.cases {
 		holds, err := eval[bool](c.when, a)
@@ -92,7 +93,7 @@ func (r *compiledRule) judge(o fields) (Result, bool) {
 	return Result{}, false
 }
 
-func (r *compiledRule) result(code Code, o fields, a activation) Result {
+func (r *compiledRule) result(code Code, o fields.Map, a activation) Result {
 	result := Result{Code: code, Reason: string(code), Rule: r.name}
 	if r.message != nil {
 		message, err := eval[string](r.message, a)
@@ -108,9 +109,9 @@ func (r *compiledRule) result(code Code, o fields, a activation) Result {
 }
 
 // statusText is what an object says about itself, for a rule without a message.
-func statusText(o fields) string {
-	status := o.at("status")
-	if message := status.str("message"); message != "" {
+func statusText(o fields.Map) string {
+	status := o.At("status")
+	if message := status.Str("message"); message != "" {
 		return message
 	}
 	if r, ok := byConditions(o, status); ok {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/trueup/trueup/health/internal/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -29,9 +30,9 @@ var phaseWords = func() map[string]Code {
 }()
 
 // byPhase judges by a word in status.phase, status.state or status.status; ok is false where there is none.
-func byPhase(status fields) (Result, bool) {
+func byPhase(status fields.Map) (Result, bool) {
 	for _, key := range []string{"phase", "state", "status"} {
-		if word := clip(status.str(key), maxWord); word != "" {
+		if word := fields.Clip(status.Str(key), fields.MaxWord); word != "" {
 			return Result{
 				Code: phaseCode(word), Reason: camel(word),
 				Message: fmt.Sprintf("status.%s is %s", key, word), Rule: "phase",
@@ -79,7 +80,7 @@ func camel(word string) string {
 }
 
 // byPresence judges an object whose status says nothing that is understood.
-func (j *Judge) byPresence(gk schema.GroupKind, status fields) Result {
+func (j *Judge) byPresence(gk schema.GroupKind, status fields.Map) Result {
 	if len(status) > 0 {
 		return Result{Code: Healthy, Reason: "StatusWritten", Message: "its status names no condition or phase that is known", Rule: "status"}
 	}
@@ -108,17 +109,17 @@ func behind(observed, generation int64) Result {
 // stale returns a result where the status is about an older generation. Some controllers (Flux) raise
 // status.observedGeneration only when they are done: a condition that is about the newest generation and says that it
 // failed goes first.
-func stale(metadata, status fields) (Result, bool) {
-	observed, known := toInt(status["observedGeneration"])
-	generation := metadata.num("generation")
+func stale(metadata, status fields.Map) (Result, bool) {
+	observed, known := fields.Int(status["observedGeneration"])
+	generation := metadata.Num("generation")
 	if !known || observed >= generation {
 		return Result{}, false
 	}
-	for _, v := range status.conditions() {
-		raw := asFields(v)
-		if c, valid := asCondition(raw); valid && raw.num("observedGeneration") == generation {
-			p, _ := polarityOf(c.kind)
-			if r, says := c.judge(p, raw, generation); says && r.Code == Degraded {
+	for _, v := range status.Conditions() {
+		raw := fields.Of(v)
+		if c, valid := fields.ConditionOf(raw); valid && raw.Num("observedGeneration") == generation {
+			p, _ := polarityOf(c.Kind)
+			if r, says := judgeCondition(c, p, raw, generation); says && r.Code == Degraded {
 				r.Rule = "conditions"
 				return r, true
 			}
@@ -128,14 +129,14 @@ func stale(metadata, status fields) (Result, bool) {
 }
 
 // terminating is the result for an object that is being deleted.
-func terminating(gk schema.GroupKind, metadata, status fields) Result {
+func terminating(gk schema.GroupKind, metadata, status fields.Map) Result {
 	if gk == (schema.GroupKind{Kind: "Namespace"}) {
 		r := namespaceTerminating(status)
 		r.Rule = "builtin/Namespace"
 		return r
 	}
 	r := progressing("Terminating", "being deleted")
-	if names := joinStrings(metadata.list("finalizers")); names != "" {
+	if names := joinStrings(metadata.List("finalizers")); names != "" {
 		r.Message += ", waiting for finalizers: " + names
 	}
 	r.Rule = "deletion"

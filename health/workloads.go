@@ -1,6 +1,10 @@
 package health
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/trueup/trueup/health/internal/fields"
+)
 
 func progressing(reason, format string, args ...any) Result {
 	return Result{Code: Progressing, Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -20,9 +24,9 @@ func healthy(reason, format string, args ...any) Result {
 
 // unobserved returns a result where the status is not yet about this generation. The workload controllers always
 // write observedGeneration, so there its absence means that they have not seen the object at all.
-func unobserved(o, status fields) (Result, bool) {
-	generation := o.at("metadata").num("generation")
-	switch observed := status.num("observedGeneration"); {
+func unobserved(o, status fields.Map) (Result, bool) {
+	generation := o.At("metadata").Num("generation")
+	switch observed := status.Num("observedGeneration"); {
 	case len(status) == 0:
 		return progressing("NotObserved", "waiting for its controller to see it"), true
 	case observed < generation:
@@ -31,28 +35,28 @@ func unobserved(o, status fields) (Result, bool) {
 	return Result{}, false
 }
 
-func deployment(_ *Judge, o, status fields) Result {
+func deployment(_ *Judge, o, status fields.Map) Result {
 	if r, ok := unobserved(o, status); ok {
 		return r
 	}
-	spec := o.at("spec")
-	if c := status.condition("ReplicaFailure"); c.isTrue() {
-		return degraded(c.reasonOr("ReplicaFailure"), "%s", c.text())
+	spec := o.At("spec")
+	if c := status.Condition("ReplicaFailure"); c.IsTrue() {
+		return degraded(c.ReasonOr("ReplicaFailure"), "%s", c.Text())
 	}
-	desired, updated := spec.numOr("replicas", 1), status.num("updatedReplicas")
-	if c := status.condition("Progressing"); c.isFalse() && c.reason == "ProgressDeadlineExceeded" {
-		return degraded(c.reason, "%d of %d replicas available, past the progress deadline of %ds",
-			status.num("availableReplicas"), desired, spec.numOr("progressDeadlineSeconds", 600))
+	desired, updated := spec.NumOr("replicas", 1), status.Num("updatedReplicas")
+	if c := status.Condition("Progressing"); c.IsFalse() && c.Reason == "ProgressDeadlineExceeded" {
+		return degraded(c.Reason, "%d of %d replicas available, past the progress deadline of %ds",
+			status.Num("availableReplicas"), desired, spec.NumOr("progressDeadlineSeconds", 600))
 	}
-	if spec.bool("paused") {
+	if spec.Bool("paused") {
 		return suspended("Paused", "rollout is paused with %d of %d replicas updated", updated, desired)
 	}
-	return replicas(desired, status, status.num("replicas")-updated)
+	return replicas(desired, status, status.Num("replicas")-updated)
 }
 
 // replicas judges a rollout that replaces all replicas: updated, old ones gone, available.
-func replicas(desired int64, status fields, old int64) Result {
-	updated, available := status.num("updatedReplicas"), status.num("availableReplicas")
+func replicas(desired int64, status fields.Map, old int64) Result {
+	updated, available := status.Num("updatedReplicas"), status.Num("availableReplicas")
 	switch {
 	case updated < desired:
 		return progressing("RollingOut", "%d of %d replicas updated", updated, desired)
@@ -61,21 +65,21 @@ func replicas(desired int64, status fields, old int64) Result {
 	case updated > desired:
 		return progressing("ScalingDown", "%d replicas still to be terminated, %d wanted", updated-desired, desired)
 	case available < desired:
-		return progressing("ReplicasUnavailable", "%d of %d replicas available, %d ready", available, desired, status.num("readyReplicas"))
+		return progressing("ReplicasUnavailable", "%d of %d replicas available, %d ready", available, desired, status.Num("readyReplicas"))
 	case desired == 0:
 		return healthy("ScaledToZero", "scaled to 0 replicas")
 	}
 	return healthy("Available", "%d of %d replicas available", available, desired)
 }
 
-func replicaSet(_ *Judge, o, status fields) Result {
+func replicaSet(_ *Judge, o, status fields.Map) Result {
 	if r, ok := unobserved(o, status); ok {
 		return r
 	}
-	if c := status.condition("ReplicaFailure"); c.isTrue() {
-		return degraded(c.reasonOr("ReplicaFailure"), "%s", c.text())
+	if c := status.Condition("ReplicaFailure"); c.IsTrue() {
+		return degraded(c.ReasonOr("ReplicaFailure"), "%s", c.Text())
 	}
-	desired, actual, available := o.at("spec").numOr("replicas", 1), status.num("replicas"), status.num("availableReplicas")
+	desired, actual, available := o.At("spec").NumOr("replicas", 1), status.Num("replicas"), status.Num("availableReplicas")
 	switch {
 	case actual > desired:
 		return progressing("ScalingDown", "%d replicas still to be terminated, %d wanted", actual-desired, desired)
@@ -87,13 +91,13 @@ func replicaSet(_ *Judge, o, status fields) Result {
 	return healthy("Available", "%d of %d replicas available", available, desired)
 }
 
-func statefulSet(_ *Judge, o, status fields) Result {
+func statefulSet(_ *Judge, o, status fields.Map) Result {
 	if r, ok := unobserved(o, status); ok {
 		return r
 	}
-	spec := o.at("spec")
-	desired, actual := spec.numOr("replicas", 1), status.num("replicas")
-	ready, updated := status.num("readyReplicas"), status.num("updatedReplicas")
+	spec := o.At("spec")
+	desired, actual := spec.NumOr("replicas", 1), status.Num("replicas")
+	ready, updated := status.Num("readyReplicas"), status.Num("updatedReplicas")
 	switch {
 	case ready < desired:
 		return progressing("ReplicasNotReady", "%d of %d replicas ready%s", ready, desired, blockingOrdinal(o, desired, actual, ready))
@@ -102,11 +106,11 @@ func statefulSet(_ *Judge, o, status fields) Result {
 	case desired == 0:
 		return healthy("ScaledToZero", "scaled to 0 replicas")
 	}
-	outdated := status.str("updateRevision") != status.str("currentRevision") && updated < desired
-	partition := max(spec.at("updateStrategy", "rollingUpdate").num("partition"), 0)
+	outdated := status.Str("updateRevision") != status.Str("currentRevision") && updated < desired
+	partition := max(spec.At("updateStrategy", "rollingUpdate").Num("partition"), 0)
 	switch {
 	case !outdated:
-	case spec.at("updateStrategy").str("type") == "OnDelete":
+	case spec.At("updateStrategy").Str("type") == "OnDelete":
 		return healthy("OnDelete", "%d of %d replicas ready; %d run the old revision until they are deleted", ready, desired, desired-updated)
 	case updated < desired-partition:
 		return progressing("RollingOut", "%d of %d replicas updated%s", updated, desired-partition, partitionNote(partition))
@@ -114,20 +118,20 @@ func statefulSet(_ *Judge, o, status fields) Result {
 		return healthy("Partitioned", "%d of %d replicas ready; %d updated%s", ready, desired, updated, partitionNote(partition))
 	}
 	// availableReplicas differs from readyReplicas only under minReadySeconds.
-	if available := status.numOr("availableReplicas", ready); spec.num("minReadySeconds") > 0 && available < desired {
+	if available := status.NumOr("availableReplicas", ready); spec.Num("minReadySeconds") > 0 && available < desired {
 		return progressing("ReplicasUnavailable", "%d of %d replicas available", available, desired)
 	}
 	return healthy("Ready", "%d of %d replicas ready", ready, desired)
 }
 
 // blockingOrdinal names the pod that all later ones wait for while a StatefulSet starts its pods in order.
-func blockingOrdinal(o fields, desired, actual, ready int64) string {
-	spec := o.at("spec")
-	if spec.str("podManagementPolicy") == "Parallel" || actual >= desired || actual < 1 || ready != actual-1 {
+func blockingOrdinal(o fields.Map, desired, actual, ready int64) string {
+	spec := o.At("spec")
+	if spec.Str("podManagementPolicy") == "Parallel" || actual >= desired || actual < 1 || ready != actual-1 {
 		return ""
 	}
-	ordinal := spec.at("ordinals").num("start") + actual - 1
-	return fmt.Sprintf("; pods start in order, %s-%d is next", o.at("metadata").str("name"), ordinal)
+	ordinal := spec.At("ordinals").Num("start") + actual - 1
+	return fmt.Sprintf("; pods start in order, %s-%d is next", o.At("metadata").Str("name"), ordinal)
 }
 
 func partitionNote(partition int64) string {
@@ -137,13 +141,13 @@ func partitionNote(partition int64) string {
 	return fmt.Sprintf(" (partition %d)", partition)
 }
 
-func daemonSet(_ *Judge, o, status fields) Result {
+func daemonSet(_ *Judge, o, status fields.Map) Result {
 	if r, ok := unobserved(o, status); ok {
 		return r
 	}
-	desired, updated := status.num("desiredNumberScheduled"), status.num("updatedNumberScheduled")
-	available := status.num("numberAvailable")
-	onDelete := o.at("spec", "updateStrategy").str("type") == "OnDelete"
+	desired, updated := status.Num("desiredNumberScheduled"), status.Num("updatedNumberScheduled")
+	available := status.Num("numberAvailable")
+	onDelete := o.At("spec", "updateStrategy").Str("type") == "OnDelete"
 	switch {
 	case desired == 0:
 		return healthy("NoNodes", "no node matches, 0 pods wanted")
