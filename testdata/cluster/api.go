@@ -72,7 +72,10 @@ func (c *apiClient) call(ctx context.Context, method, path string, body, result 
 	if result == nil {
 		return nil
 	}
-	return json.Unmarshal(answer, result)
+	if err := json.Unmarshal(answer, result); err != nil {
+		return fmt.Errorf("decoding the answer to %s %s: %w", method, path, err)
+	}
+	return nil
 }
 
 // object is a Kubernetes object as JSON sees it.

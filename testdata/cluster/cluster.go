@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ func startCluster(ctx context.Context, nodes int, out io.Writer) (*cluster, erro
 		return nil, err
 	}
 	if err := c.bringUp(ctx, nodes); err != nil {
+		err = cmp.Or(c.ended(), err) // the cause before its effects
 		c.close()
 		return nil, err
 	}
@@ -147,6 +149,16 @@ func (c *cluster) start(name string) error {
 	return nil
 }
 
+// ended returns the error of the first component that has ended though nobody stopped it, or nil.
+func (c *cluster) ended() error {
+	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, kwok} {
+		if component := c.components[name]; component.cmd != nil && !component.stopped && !component.running() {
+			return component.failure()
+		}
+	}
+	return nil
+}
+
 // waitFor polls check until it returns nil. Its error names the component that ended meanwhile, or the
 // one that is waited for.
 func (c *cluster) waitFor(ctx context.Context, name string, check func(context.Context) error) error {
@@ -155,10 +167,8 @@ func (c *cluster) waitFor(ctx context.Context, name string, check func(context.C
 		if err == nil {
 			return nil
 		}
-		for _, component := range c.components {
-			if component.cmd != nil && !component.stopped && !component.running() {
-				return component.failure()
-			}
+		if err := c.ended(); err != nil {
+			return err
 		}
 		if !sleep(ctx, pollInterval) {
 			if errors.Is(ctx.Err(), context.Canceled) {

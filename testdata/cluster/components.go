@@ -182,39 +182,9 @@ func (l *layout) writeKwokConfig(stages string) error {
 
 // arguments returns the command line of each component.
 func (l *layout) arguments() map[string][]string {
-	peer := fmt.Sprintf("http://127.0.0.1:%d", l.peer)
 	return map[string][]string{
-		etcd: {
-			"--name=cluster", "--data-dir=" + l.path("etcd"),
-			"--listen-client-urls=" + l.etcd, "--advertise-client-urls=" + l.etcd,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=cluster=" + peer,
-			"--socket-reuse-port=true", "--log-level=warn",
-			// Other users of the machine can reach the port, and there are Secrets behind it.
-			"--client-cert-auth", "--trusted-ca-file=" + l.path("ca.crt"),
-			"--cert-file=" + l.path("etcd.crt"), "--key-file=" + l.path("etcd.key"),
-			// The data does not outlive the processes, so no power cut can lose it.
-			"--unsafe-no-fsync",
-		},
-		apiServer: {
-			"--etcd-servers=" + l.etcd, "--etcd-cafile=" + l.path("ca.crt"),
-			"--etcd-certfile=" + l.path("etcd.crt"), "--etcd-keyfile=" + l.path("etcd.key"),
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", l.serverPort), "--permit-port-sharing", "--cert-dir=" + l.path("home"),
-			"--tls-cert-file=" + l.path("kube-apiserver.crt"), "--tls-private-key-file=" + l.path("kube-apiserver.key"),
-			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file=" + l.path("service-account.key"),
-			"--service-account-signing-key-file=" + l.path("service-account.key"),
-			"--token-auth-file=" + l.path("tokens.csv"), "--authorization-mode=RBAC", "--client-ca-file=" + l.path("ca.crt"),
-			"--service-cluster-ip-range=10.0.0.0/16", "--endpoint-reconciler-type=none", "--allow-privileged",
-			// The aggregation layer. Without --enable-aggregator-routing a Service of type ExternalName leads
-			// to an API server on loopback, where an EndpointSlice may not.
-			"--requestheader-client-ca-file=" + l.path("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
-			"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
-			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-			"--proxy-client-cert-file=" + l.path("front-proxy-client.crt"), "--proxy-client-key-file=" + l.path("front-proxy-client.key"),
-			// Blocking, so that a request is in the log before its answer is out.
-			"--audit-policy-file=" + l.path("audit-policy.yaml"), "--audit-log-path=" + l.path("audit.log"),
-			"--audit-log-mode=blocking", "--audit-log-maxsize=0",
-		},
+		etcd:      l.etcdArguments(),
+		apiServer: l.apiServerArguments(),
 		controllerManager: {
 			"--kubeconfig=" + l.kubeconfig(controllerManager), "--use-service-account-credentials",
 			"--service-account-private-key-file=" + l.path("service-account.key"), "--root-ca-file=" + l.path("ca.crt"),
@@ -226,5 +196,44 @@ func (l *layout) arguments() map[string][]string {
 		},
 		scheduler: {"--config=" + l.path("scheduler.json"), "--secure-port=0"},
 		kwok:      {"--kubeconfig=" + l.kubeconfig(kwok), "--config=" + l.path("kwok.yaml")},
+	}
+}
+
+func (l *layout) etcdArguments() []string {
+	peer := fmt.Sprintf("http://127.0.0.1:%d", l.peer)
+	return []string{
+		"--name=cluster", "--data-dir=" + l.path("etcd"),
+		"--listen-client-urls=" + l.etcd, "--advertise-client-urls=" + l.etcd,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=cluster=" + peer,
+		"--socket-reuse-port=true", "--log-level=warn",
+		// Other users of the machine can reach the port, and there are Secrets behind it.
+		"--client-cert-auth", "--trusted-ca-file=" + l.path("ca.crt"),
+		"--cert-file=" + l.path("etcd.crt"), "--key-file=" + l.path("etcd.key"),
+		// The data does not outlive the processes, so no power cut can lose it.
+		"--unsafe-no-fsync",
+	}
+}
+
+func (l *layout) apiServerArguments() []string {
+	return []string{
+		"--etcd-servers=" + l.etcd, "--etcd-cafile=" + l.path("ca.crt"),
+		"--etcd-certfile=" + l.path("etcd.crt"), "--etcd-keyfile=" + l.path("etcd.key"),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", l.serverPort), "--permit-port-sharing",
+		"--tls-cert-file=" + l.path("kube-apiserver.crt"), "--tls-private-key-file=" + l.path("kube-apiserver.key"),
+		"--cert-dir=" + l.path("home"),
+		"--token-auth-file=" + l.path("tokens.csv"), "--client-ca-file=" + l.path("ca.crt"), "--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + l.path("service-account.key"),
+		"--service-account-signing-key-file=" + l.path("service-account.key"),
+		"--service-cluster-ip-range=10.0.0.0/16", "--endpoint-reconciler-type=none", "--allow-privileged",
+		// The aggregation layer. Without --enable-aggregator-routing a Service of type ExternalName leads
+		// to an API server on loopback, where an EndpointSlice may not.
+		"--requestheader-client-ca-file=" + l.path("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + l.path("front-proxy-client.crt"), "--proxy-client-key-file=" + l.path("front-proxy-client.key"),
+		// Blocking, so that a request is in the log before its answer is out.
+		"--audit-policy-file=" + l.path("audit-policy.yaml"), "--audit-log-path=" + l.path("audit.log"),
+		"--audit-log-mode=blocking", "--audit-log-maxsize=0",
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // janitorCommand is the first argument that turns this program into the janitor.
@@ -17,8 +18,8 @@ const janitorCommand = "__janitor"
 
 // janitor is a second process that cleans up when the launcher is gone, however it went: it reads the
 // launcher's process ids from a pipe, and when the pipe closes it kills those that are left and removes
-// the cluster's folder. It needs no help from the operating system (Linux alone has a signal for the
-// death of a parent), and it removes the secrets on disk even after a SIGKILL.
+// the cluster's folder. Unlike Linux's signal for the death of a parent, it works on every Unix and also
+// removes what is on disk, keys and tokens among it.
 type janitor struct {
 	cmd *exec.Cmd
 
@@ -85,5 +86,6 @@ func runJanitor(pipe io.Reader, dir string) {
 		if os.RemoveAll(dir) == nil {
 			return
 		}
+		time.Sleep(pollInterval)
 	}
 }

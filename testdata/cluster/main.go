@@ -1,7 +1,7 @@
 // Command cluster runs a real Kubernetes control plane on loopback: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler and kwok, which plays the kubelets. There is no container
 // engine and no root: everything is built from Go modules, once, and lives in a temporary folder that
-// goes away with it.
+// goes away with it. It works on Linux and macOS.
 //
 //	go run .                      run a cluster until Ctrl-C, and print its kubeconfig
 //	go run . exec -- CMD ARGS…    run a command against a cluster of its own, exit with its code
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,8 @@ const usage = `Run a Kubernetes control plane on loopback, from Go modules alone
   go run . exec [--nodes N] [-C DIR] -- CMD …    for as long as CMD runs, with KUBECONFIG set; exits with its code
   go run . binaries                              build what is missing and print the folder
 
+KUBEBUILDER_ASSETS names a folder whose etcd, kube-apiserver and others are used instead of building them.
+
 Flags:
 `
 
@@ -37,7 +40,7 @@ func main() {
 		runJanitor(os.Stdin, os.Args[2])
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C is not waited for; the janitor cleans up
 	err := run(untilGoRunEnds(ctx), os.Args[1:])
 	var exit *exec.ExitError
@@ -168,11 +171,14 @@ func exitCode(exit *exec.ExitError) int {
 	return exit.ExitCode()
 }
 
+// goRunPath matches the folders from which go run runs a program: a temporary one and the build cache.
+var goRunPath = regexp.MustCompile(`/go-build|/[0-9a-f]{64}-d/`)
+
 // untilGoRunEnds returns a context that also ends when the go run that started this program is gone: it
 // dies of a SIGTERM without passing it on.
 func untilGoRunEnds(ctx context.Context) context.Context {
 	self, err := os.Executable()
-	if err != nil || !strings.Contains(self, "/go-build") { // in the build cache or in a temporary folder
+	if err != nil || !goRunPath.MatchString(self) {
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)
