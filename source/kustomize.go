@@ -7,6 +7,7 @@ import (
 	gosync "sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/resource"
@@ -78,7 +79,19 @@ func kustomizeObject(r *resource.Resource, file string) (Object, error) {
 	if err := u.UnmarshalJSON(content); err != nil {
 		return Object{}, err
 	}
+	nameVersion(u)
 	return Object{Unstructured: u, File: file}, nil
+}
+
+// kustomizeVersion is the version of kustomize that kubectl has and that the library here is part of.
+const kustomizeVersion = "v5.8.1"
+
+// nameVersion repairs the label of buildMetadata's managedByLabel: the library takes the version from the build
+// information of the kustomize command, and without it writes one that no label can have.
+func nameVersion(u *unstructured.Unstructured) {
+	if u.GetLabels()[konfig.ManagedbyLabelKey] == "kustomize-(devel)" {
+		_ = unstructured.SetNestedField(u.Object, "kustomize-"+kustomizeVersion, "metadata", "labels", konfig.ManagedbyLabelKey)
+	}
 }
 
 // deprecations returns kustomize's warnings about a kustomization, without the prefix it prints them with.

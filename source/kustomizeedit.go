@@ -2,7 +2,6 @@ package source
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ type Kustomize struct {
 	Replicas                []Replicas
 	Patches                 []Patch
 	Components              []string // paths relative to the kustomization
-	IgnoreMissingComponents bool
+	IgnoreMissingComponents bool     // leave Components that are not there out
 }
 
 // Replicas sets the number of replicas of the workload called Name.
@@ -51,7 +50,7 @@ type PatchTarget struct {
 // as it is: kustomize knows best what to say of it.
 func editKustomization(content []byte, k Kustomize) ([]byte, error) {
 	var doc yaml.Node
-	if reflect.ValueOf(k).IsZero() || yaml.Unmarshal(content, &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+	if yaml.Unmarshal(content, &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return content, nil
 	}
 	e := &kustomizationEdit{root: doc.Content[0]}
@@ -61,11 +60,17 @@ func editKustomization(content []byte, k Kustomize) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if !e.changed {
+		return content, nil
+	}
 	return yaml.Marshal(&doc)
 }
 
 // kustomizationEdit changes single fields of a kustomization and leaves the rest as it was written.
-type kustomizationEdit struct{ root *yaml.Node }
+type kustomizationEdit struct {
+	root    *yaml.Node
+	changed bool
+}
 
 // get decodes a field into v, which stays as it is if there is no such field.
 func (e *kustomizationEdit) get(field string, v any) error {
@@ -82,6 +87,7 @@ func (e *kustomizationEdit) set(field string, v any) error {
 	if err := value.Encode(v); err != nil {
 		return fmt.Errorf("field %s: %w", field, err)
 	}
+	e.changed = true
 	if i := e.index(field); i >= 0 {
 		e.root.Content[i+1] = &value
 		return nil

@@ -21,7 +21,7 @@ var kustomizeContent = regexp.MustCompile("(?s)" + strings.Join([]string{
 	`(patch and path can't be set at the same time)\n.*`,
 	`\[(patch): .*?"\]`,
 	`(must specify a target for (?:JSON )?patch) .*`,
-	`(decoding) \[.*\]`,
+	`(decoding) .*`,
 	`((?:roleRef|apiGroup|kind) cannot be found in) .*`,
 	`(empty item at .* in object) .*`,
 }, "|"))

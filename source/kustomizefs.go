@@ -63,8 +63,27 @@ func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) 
 		return nil, err
 	}
 	kfs.warned[file] = deprecations(file, content)
+	if k.IgnoreMissingComponents {
+		if k.Components, err = presentFolders(tree, path.Dir(file), k.Components); err != nil {
+			return nil, err
+		}
+	}
 	kfs.content, err = editKustomization(content, k)
 	return kfs, err
+}
+
+func presentFolders(tree *Tree, dir string, names []string) ([]string, error) {
+	var present []string
+	for _, name := range names {
+		ok, err := tree.IsDir(path.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			present = append(present, name)
+		}
+	}
+	return present, nil
 }
 
 // rel returns a path of kustomize as one of the tree.
@@ -137,6 +156,12 @@ func (k *kustomizeFS) count(file string, content []byte, parsed *types.Kustomiza
 		for _, l := range g.LiteralSources {
 			_, value, _ := strings.Cut(l, "=")
 			k.literals = append(k.literals, l, value)
+		}
+	}
+	for _, p := range parsed.PatchesStrategicMerge {
+		// A patch with a mistake in it is taken for a path.
+		if strings.ContainsAny(string(p), ":{") {
+			k.literals = append(k.literals, path.Clean(string(p)))
 		}
 	}
 	return nil

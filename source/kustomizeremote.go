@@ -63,8 +63,9 @@ func (k *kustomizeFS) checkPlugins(file string, parsed *types.Kustomization) err
 }
 
 func (k *kustomizeFS) checkPlugin(file, entry string) error {
-	if strings.Contains(entry, "\n") {
-		return checkPluginConfig(file, []byte(entry))
+	// An entry is a configuration itself, or else a path.
+	if err := checkPluginConfig(file, []byte(entry)); err != nil || strings.Contains(entry, "\n") {
+		return err
 	}
 	name := path.Join(path.Dir(file), entry)
 	switch kind, err := k.tree.stat(name); {
