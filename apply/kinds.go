@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,6 +38,8 @@ type Kinds struct {
 	failed  map[schema.GroupVersion]error
 	stale   bool
 	askedAt time.Time
+
+	status atomic.Pointer[map[schema.GroupKind]bool] // whether the kinds of the last answer have a status
 }
 
 // askAgain is the shortest time between two questions because of an unknown kind.
@@ -75,6 +78,15 @@ func (k *Kinds) Of(gvk schema.GroupVersionKind) (Kind, error) {
 	return Kind{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
+// HasStatus returns whether objects of a kind have a status, in any version, as the last answer of the API server said;
+// known is false where it said nothing of the kind. It never blocks.
+func (k *Kinds) HasStatus(gk schema.GroupKind) (has, known bool) {
+	if status := k.status.Load(); status != nil {
+		has, known = (*status)[gk]
+	}
+	return has, known
+}
+
 // All returns all kinds that can be watched, each in the version that its group prefers.
 func (k *Kinds) All() ([]schema.GroupVersionKind, error) {
 	lists, err := k.client.ServerPreferredResources()
@@ -109,6 +121,11 @@ func (k *Kinds) ask() error {
 		}
 	}
 	k.kinds, k.stale = kinds, false
+	status := make(map[schema.GroupKind]bool, len(kinds))
+	for gvk, kind := range kinds {
+		status[gvk.GroupKind()] = status[gvk.GroupKind()] || kind.HasStatus
+	}
+	k.status.Store(&status)
 	return nil
 }
 

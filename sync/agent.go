@@ -18,7 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 
+	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/health"
 )
 
@@ -36,10 +38,6 @@ func NewAgent(config Config, cfg *rest.Config, log *slog.Logger) (*Agent, error)
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	judge, err := health.NewJudge(nil, health.Options{})
-	if err != nil {
-		return nil, err
-	}
 	metrics := newMetrics()
 	counted := rest.CopyConfig(cfg)
 	counted.Wrap(metrics.countRequests)
@@ -47,7 +45,12 @@ func NewAgent(config Config, cfg *rest.Config, log *slog.Logger) (*Agent, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{config: config, controller: newController(config, clients, judge, metrics, log), clients: clients, log: log}, nil
+	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
+	judge, err := health.NewJudge(nil, health.Options{HasStatus: kinds.HasStatus})
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{config: config, controller: newController(config, clients, kinds, judge, metrics, log), clients: clients, log: log}, nil
 }
 
 // Run serves and looks after the Applications until ctx is done. Of several agents it waits until it is the leader.

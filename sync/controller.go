@@ -50,10 +50,11 @@ type Controller struct {
 const renderCacheBytes = 1 << 20
 
 // newController returns a Controller that has not asked anything yet.
-func newController(config Config, clients *Clients, judge *health.Judge, metrics *metrics, log *slog.Logger) *Controller {
+func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *health.Judge, metrics *metrics, log *slog.Logger) *Controller {
 	c := &Controller{
 		config:  config,
 		clients: clients,
+		kinds:   kinds,
 		log:     log,
 		clock:   clock.RealClock{},
 		metrics: metrics,
@@ -64,7 +65,6 @@ func newController(config Config, clients *Clients, judge *health.Judge, metrics
 		fetches:      workqueue.NewTypedDelayingQueue[types.NamespacedName](),
 		fetchBackoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Second, 3*time.Minute),
 	}
-	c.kinds = apply.NewKinds(clients.Kube.Discovery(), c.clock)
 	c.writer = apply.NewWriter(clients.Dynamic, c.kinds, v1alpha1.FieldManager, config.Concurrency)
 	c.repositories = source.NewRepositories(config.CacheDir, source.RepositoriesOptions{
 		Timeout: config.GitTimeout, MaxBytes: config.MaxRepositoryBytes,
