@@ -62,7 +62,7 @@ func noSuchApp(namespace, name string, holders []string, names []types.Namespace
 	case len(names) == 0:
 		return fmt.Errorf("no Application %q %s: there is none at all yet", name, where)
 	case namespace == "" && len(holders) > 1:
-		return fmt.Errorf("Application %q is in several namespaces: say which with -n %s", name, orList(holders))
+		return fmt.Errorf("the name %q is in several namespaces: say which with -n %s", name, orList(holders))
 	case len(holders) > 0:
 		return fmt.Errorf("no Application %q %s: say -n %s", name, where, orList(holders))
 	}

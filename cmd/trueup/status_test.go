@@ -170,7 +170,7 @@ func TestStatusWatchOfOneEndsWithIt(t *testing.T) {
 	if code := watching.wait(t); code != 1 {
 		t.Errorf("the exit code is %d", code)
 	}
-	contains(t, watching.err.String(), "Application "+e.namespace+"/shop has been deleted")
+	contains(t, watching.err.String(), "the Application "+e.namespace+"/shop has been deleted")
 }
 
 func TestAnApplicationIsFoundByItsName(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAnApplicationIsFoundByItsName(t *testing.T) {
 	contains(t, out, e.namespace+"/"+only)
 
 	_, errOut := e.run(t, 1, "status", both)
-	contains(t, errOut, fmt.Sprintf("Application %q is in several namespaces: say which with -n ", both), e.namespace, other.namespace)
+	contains(t, errOut, fmt.Sprintf("the name %q is in several namespaces: say which with -n ", both), e.namespace, other.namespace)
 
 	_, errOut = e.run(t, 1, "status", only, "-n", other.namespace)
 	contains(t, errOut, fmt.Sprintf("no Application %q in namespace %s: say -n %s", only, other.namespace, e.namespace))

@@ -172,5 +172,5 @@ func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, c
 }
 
 func errDeleted(app *v1alpha1.Application) error {
-	return fmt.Errorf("Application %s/%s has been deleted", app.Namespace, app.Name)
+	return fmt.Errorf("the Application %s/%s has been deleted", app.Namespace, app.Name)
 }
