@@ -67,7 +67,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 				{"the Application is Synced and Healthy", syncedAndHealthy},
 				{"the ConfigMap with the old setting is gone", configMaps("web-settings-", 1)},
 			},
-			show: []command{{line: "trueup status"}, {line: "trueup status shop", lines: []string{"Last syncs", "created"}}},
+			show: []command{{line: "trueup status"}, {line: "trueup status shop", lines: []string{"Last syncs", "  automated  "}}},
 		},
 		{
 			title: "A hand in the cluster is seen",
@@ -80,8 +80,8 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 			},
 			see: []sight{{"the status says which field, who and when", drifts("web", ".image", "kubectl-set", "")}},
 			show: []command{
-				{line: "trueup status shop", lines: []string{"Sync ", "Fields that others own", "kubectl-set"}},
-				{line: "trueup diff shop || echo exit code $?"},
+				{line: "trueup status shop", lines: []string{"Sync  ", "Fields that others own", "← kubectl-set"}},
+				{line: "trueup diff shop ; echo "The exit code is $?.""},
 			},
 		},
 		{
@@ -97,12 +97,12 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 				if s.film, err = s.shoot(ctx, "checkout", replicas); err != nil {
 					return err
 				}
-				return s.run(ctx, "kubectl -n shop scale deployment/checkout --replicas=0")
+				return s.run(ctx, "kubectl -n shop scale deployment/checkout --replicas=7")
 			},
 			see: []sight{
 				{"checkout has its replicas back", func(_ context.Context, s *stage) (string, error) { return s.film.healed() }},
 				{"web runs 1.5.0 again", runs("web", "web:1.5.0")},
-				{"an Event tells of each", told("Healed", "kubectl-set", "scale")},
+				{"an Event tells of each", told("Healed", "kubectl-set", "(scale)")},
 			},
 			show: []command{{line: "kubectl -n trueup get events", lines: []string{"Healed"}}},
 		},
@@ -118,7 +118,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 				{"the status says whose the field is now", drifts("web", ".spec.replicas", "kube-controller-manager", "Yield")},
 				{"and the Application is still Synced and Healthy", syncedAndHealthy},
 			},
-			show: []command{{line: "kubectl -n shop get hpa web"}, {line: "trueup status shop", lines: []string{"Sync ", "Fields that others own", ".spec.replicas"}}},
+			show: []command{{line: "kubectl -n shop get hpa web"}, {line: "trueup status shop", lines: []string{"Sync  ", "Fields that others own", "←"}}},
 		},
 		{
 			title: "The next commit leaves it in peace",
@@ -146,7 +146,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 				{"its Deployment and its Service are gone", gone("search")},
 				{"the Application is Synced and Healthy", syncedAndHealthy},
 			},
-			show: []command{{line: "trueup status shop", lines: []string{"Last syncs", "pruned"}}},
+			show: []command{{line: "trueup status shop", lines: []string{"Last syncs", "  automated  "}}},
 		},
 		{
 			title: "A broken commit is refused",
@@ -158,7 +158,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 				{"the status names the commit, the file and the line", refused("base/checkout.yaml:")},
 				{"web runs 1.6.0 as before", runs("web", "web:1.6.0")},
 			},
-			show: []command{{line: "trueup status shop", lines: []string{"Sync ", "Message", "base/checkout.yaml"}}},
+			show: []command{{line: "trueup status shop", lines: []string{"Sync  ", "Message", "base/checkout.yaml"}}},
 		},
 		{
 			title: "And the last good state is kept",
