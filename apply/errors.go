@@ -44,6 +44,8 @@ func Classify(err error) Class {
 		return forbiddenClass(err)
 	case isImmutable(err):
 		return Immutable
+	case isUntypable(err):
+		return Rejected
 	case isTransient(err):
 		return Transient
 	}
@@ -70,6 +72,12 @@ func isImmutable(err error) bool {
 		strings.Contains(msg, "updates to statefulset spec for fields other than") ||
 		strings.Contains(msg, "is immutable after creation") ||
 		strings.Contains(msg, "cannot change roleRef"))
+}
+
+// isUntypable knows how server-side apply says that a configuration does not fit its schema: with the code 500
+// (k8s.io/apimachinery managedfields, structuredMergeManager.Apply).
+func isUntypable(err error) bool {
+	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 func isTransient(err error) bool {

@@ -21,8 +21,17 @@ type Result struct {
 // DryRunAll checks all objects at once and returns a result for each, in their order.
 func (w *Writer) DryRunAll(ctx context.Context, objects []*Object) []Result {
 	results := make([]Result, len(objects))
-	w.each(objects, func(i int) {
+	w.each(len(objects), func(i int) {
 		results[i].Answer, results[i].Err = w.DryRun(ctx, objects[i])
+	})
+	return results
+}
+
+// GetAll reads all objects at once and returns a result for each, in their order.
+func (w *Writer) GetAll(ctx context.Context, objects []*unstructured.Unstructured) []Result {
+	results := make([]Result, len(objects))
+	w.each(len(objects), func(i int) {
+		results[i].Answer, results[i].Err = w.Get(ctx, objects[i])
 	})
 	return results
 }
@@ -34,14 +43,13 @@ func (w *Writer) DryRunAll(ctx context.Context, objects []*Object) []Result {
 func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, checked []*unstructured.Unstructured, done func(i int, r Result)) []Result {
 	results := make([]Result, len(objects))
 	for rank := range ranks {
-		var members []*Object
 		var index []int
 		for i, o := range objects {
 			if Rank(o.Config.GroupVersionKind().GroupKind()) == rank {
-				members, index = append(members, o), append(index, i)
+				index = append(index, i)
 			}
 		}
-		w.each(members, func(m int) {
+		w.each(len(index), func(m int) {
 			i := index[m]
 			results[i].Answer, results[i].Err = w.Apply(ctx, objects[i], checked[i])
 			if done != nil {
@@ -55,18 +63,18 @@ func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, checked []*uns
 	return results
 }
 
-// each calls f for each object, as many at once as the Writer has slots for.
-func (w *Writer) each(objects []*Object, f func(i int)) {
+// each calls f for each index below n, as many at once as the Writer has slots for.
+func (w *Writer) each(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(cap(w.slots), len(objects)) {
+	for range min(cap(w.slots), n) {
 		wg.Go(func() {
 			for i := range next {
 				f(i)
 			}
 		})
 	}
-	for i := range objects {
+	for i := range n {
 		next <- i
 	}
 	close(next)

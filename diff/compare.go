@@ -27,7 +27,8 @@ type Observed struct {
 	Fields string
 	// Touched says that a person's tool has written to the object, so that it may have added fields.
 	Touched bool
-	// Managed are the managed fields; they may be left out where Whole holds for the observation alone.
+	// Managed are the managed fields. They may be left out where Whole holds for the observation alone: then a change
+	// in Git is seen as such, but what to do about each field cannot be told.
 	Managed []metav1.ManagedFieldsEntry
 }
 
@@ -80,6 +81,8 @@ func Compare(d Desired, o Observed, c Context, manager string) (Comparison, erro
 		return Comparison{State: Missing}, nil
 	case o.Applied.Config == d.Digest && o.Whole():
 		return Comparison{State: InSync}, nil
+	case o.Whole() && o.Managed == nil:
+		return Comparison{State: Changed}, nil
 	}
 	config, err := d.Config()
 	if err != nil {

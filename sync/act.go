@@ -39,7 +39,7 @@ type write struct {
 
 // act does what the steps say: checks all writes with a dry-run, applies them in order, then prunes.
 func (c *Controller) act(ctx context.Context, l *look) {
-	if l.blocked != "" {
+	if l.blocked != "" || l.snap.set == nil {
 		return
 	}
 	l.started = c.clock.Now()
@@ -50,7 +50,7 @@ func (c *Controller) act(ctx context.Context, l *look) {
 		return
 	}
 	c.announceStart(ctx, l, len(writes)+len(prunes))
-	writes = c.check(ctx, l, writes)
+	writes = c.check(ctx, l, writes, len(prunes) > 0)
 	c.applyAll(ctx, l, writes)
 	if l.did.refused == nil && len(l.st.failures) == 0 && ctx.Err() == nil {
 		c.pruneAll(ctx, l, prunes)
@@ -60,13 +60,16 @@ func (c *Controller) act(ctx context.Context, l *look) {
 
 // prepare makes the writes of the steps that are due.
 func (c *Controller) prepare(ctx context.Context, l *look) []*write {
-	if l.snap.set == nil {
-		return nil
-	}
-	var writes []*write
+	var steps []*Step
 	for _, d := range l.snap.set.Objects {
-		step := l.st.steps[d.ID]
-		if step == nil || step.Op == OpNone || !l.due(step) {
+		if step := l.st.steps[d.ID]; step != nil && step.Op != OpNone && l.due(step) {
+			steps = append(steps, step)
+		}
+	}
+	c.reread(ctx, l, steps)
+	var writes []*write
+	for _, step := range steps {
+		if step.Op == OpNone {
 			continue
 		}
 		w, err := c.writeOf(ctx, step)
@@ -79,13 +82,43 @@ func (c *Controller) prepare(ctx context.Context, l *look) []*write {
 	return writes
 }
 
+// reread decides anew about the steps of objects whose managed fields the cache has not kept, since they were in sync:
+// what a change in Git does to each field depends on who owns it.
+func (c *Controller) reread(ctx context.Context, l *look, steps []*Step) {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Observed == nil || s.Observed.State.Managed != nil })
+	objects := make([]*unstructured.Unstructured, len(steps))
+	for i, s := range steps {
+		objects[i] = s.Desired.reference()
+	}
+	for i, r := range c.writer.GetAll(ctx, objects) {
+		s := steps[i]
+		var next Step
+		err := r.Err
+		if err == nil {
+			next, err = l.input.Decide(s.Desired, observeWhole(s.ID, r.Answer, nil))
+			next.Health = s.Health
+		}
+		switch {
+		case apierrors.IsNotFound(err):
+			l.did.again = true
+			l.st.wake(s.ID)
+			s.Op = OpNone
+		case err != nil:
+			c.fail(l, s, err)
+			s.Op = OpNone
+		default:
+			*s = next
+		}
+	}
+}
+
 // due reports whether a step may be tried now; where it may not, it says in the step what it waits for.
 func (l *look) due(step *Step) bool {
 	if l.input.Request != nil {
 		return true
 	}
 	r, f := l.st.retry, l.st.failures[step.ID]
-	waits := step.Op != OpHeal && r.err != nil && r.revision == l.snap.revision+l.source && l.now.Before(r.until)
+	waits := step.Op != OpHeal && r.err != nil && l.now.Before(r.until)
 	if f != nil {
 		// What stops a sync is tried again with the whole sync, never left out of it.
 		waits = waits || (step.Op == OpHeal || !stopsSync(f.class)) && l.now.Before(f.until)
@@ -163,12 +196,17 @@ func withApplied(annotations map[string]string, a diff.Applied) map[string]strin
 	return annotations
 }
 
-// check dry-runs all writes and returns those to go on with. An object that the API server refuses stops the sync
-// before its first write; healing goes on, and so does everything beside an object that only cannot be changed in
-// place or could not be answered for.
-func (c *Controller) check(ctx context.Context, l *look, writes []*write) []*write {
+// check dry-runs all writes and returns those to go on with. An object that the API server refuses, or of a kind that
+// it does not serve, stops the sync before its first write; healing goes on, and so does everything beside an object
+// that only cannot be changed in place or could not be answered for.
+func (c *Controller) check(ctx context.Context, l *look, writes []*write, prunes bool) []*write {
 	c.dryRun(ctx, l, writes)
 	var refused []error
+	for _, d := range l.snap.set.Objects {
+		if step := l.st.steps[d.ID]; step != nil && step.unservable != nil && (prunes || newRevision(writes)) {
+			refused = append(refused, step.unservable)
+		}
+	}
 	keep := writes[:0]
 	for _, w := range writes {
 		err := c.settle(ctx, l, w)
@@ -178,14 +216,14 @@ func (c *Controller) check(ctx context.Context, l *look, writes []*write) []*wri
 		case errors.Is(err, errLookAgain):
 			l.did.again = true
 		default:
-			class := c.fail(l, w.step, err)
-			if w.step.Op != OpHeal && stopsSync(class) {
-				refused = append(refused, err)
+			f := c.fail(l, w.step, err)
+			if w.step.Op != OpHeal && stopsSync(f.class) {
+				refused = append(refused, f.err)
 			}
 		}
 	}
 	if len(refused) == 0 {
-		if l.newRevision(keep) {
+		if newRevision(keep) {
 			l.st.retry = retry{}
 		}
 		return keep
@@ -195,15 +233,11 @@ func (c *Controller) check(ctx context.Context, l *look, writes []*write) []*wri
 }
 
 // newRevision reports whether the writes bring a revision, and not only healing.
-func (l *look) newRevision(writes []*write) bool {
+func newRevision(writes []*write) bool {
 	return slices.ContainsFunc(writes, func(w *write) bool { return w.step.Op != OpHeal })
 }
 
 func (l *look) refuse(refused []error) {
-	revision := l.snap.revision + l.source
-	if l.st.retry.revision != revision {
-		l.st.retry = retry{revision: revision}
-	}
 	r := &l.st.retry
 	r.times++
 	r.err = fmt.Errorf("%d of %d objects refused, nothing was changed: %w", len(refused), len(l.snap.set.Objects), first(refused))
@@ -287,9 +321,7 @@ func (c *Controller) adopt(ctx context.Context, l *look, w *write) error {
 		return err
 	}
 	id := w.step.ID
-	o := observe(diff.ID{Group: id.Group, Kind: id.Kind}, live, nil)
-	o.State.Managed = live.GetManagedFields()
-	step, err := l.input.Decide(w.step.Desired, o)
+	step, err := l.input.Decide(w.step.Desired, observeWhole(id, live, nil))
 	if err != nil {
 		return err
 	}
@@ -364,7 +396,7 @@ func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 }
 
 // fail notes that an object could not be written, and when to try again.
-func (c *Controller) fail(l *look, step *Step, err error) apply.Class {
+func (c *Controller) fail(l *look, step *Step, err error) *failure {
 	class := apply.Classify(err)
 	if errors.Is(err, errRefused) {
 		class = classRefused
@@ -390,5 +422,5 @@ func (c *Controller) fail(l *look, step *Step, err error) apply.Class {
 	}
 	step.Reason, step.Message = string(class), err.Error()
 	l.did.failed++
-	return class
+	return f
 }

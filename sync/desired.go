@@ -40,6 +40,15 @@ func (d *Desired) Config() (map[string]any, error) {
 	return u.Object, nil
 }
 
+// reference returns an object that only names d.
+func (d *Desired) reference() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(d.GVK)
+	u.SetNamespace(d.ID.Namespace)
+	u.SetName(d.ID.Name)
+	return u
+}
+
 func (d *Desired) forDiff() diff.Desired {
 	return diff.Desired{Digest: d.digest, Config: d.Config}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,7 +148,10 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, comm
 		if err != nil {
 			return err
 		}
-		next.set, next.rendered = set, rendered
+		// Kinds that are still unknown are no news.
+		if next.set == nil || rendered != next.rendered || !slices.Equal(set.Unknown, next.set.Unknown) {
+			next.set, next.rendered = set, rendered
+		}
 	}
 	next.revision = commit
 	return nil

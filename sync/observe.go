@@ -81,6 +81,13 @@ func observe(gk diff.ID, obj metav1.Object, judge func(*unstructured.Unstructure
 	return o
 }
 
+// observeWhole is observe for an object that was read to be written: all its managed fields are kept.
+func observeWhole(id diff.ID, obj metav1.Object, judge func(*unstructured.Unstructured) health.Result) *Observed {
+	o := observe(diff.ID{Group: id.Group, Kind: id.Kind}, obj, judge)
+	o.State.Managed = obj.GetManagedFields()
+	return o
+}
+
 // sameVerdict reports whether two observations of one object can only lead to the same verdict: then the event between
 // them is no work. Status that changes without changing health is the common case.
 func (o *Observed) sameVerdict(p *Observed) bool {

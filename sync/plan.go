@@ -36,6 +36,8 @@ type Step struct {
 	Health     health.Result
 
 	err error // of the dry-run
+	// unservable says why the object cannot even be checked: its kind is unknown, or not for us to see.
+	unservable error
 }
 
 // Input is all that a plan depends on.

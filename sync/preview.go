@@ -161,8 +161,7 @@ func (p *previewer) change(ctx context.Context, d *Desired) Change {
 	var o *Observed
 	switch {
 	case err == nil:
-		o = observe(diff.ID{Group: d.ID.Group, Kind: d.ID.Kind}, live, health.Of)
-		o.State.Managed = live.GetManagedFields()
+		o = observeWhole(d.ID, live, health.Of)
 	case meta.IsNoMatchError(err):
 		return failed("UnknownKind", fmt.Errorf("%s: %w", d.Origin, err))
 	case !apierrors.IsNotFound(err):

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -194,8 +195,7 @@ func (c *Controller) compare(l *look, all bool, ids map[diff.ID]bool) {
 				c.extra(l, o, steps)
 			}
 		}
-		l.st.forgetFailures(l.snap, steps)
-		l.st.steps, l.st.looked, l.st.generation = steps, l.snap, l.app.Generation
+		l.st.look(l.snap, l.app.Generation, steps)
 	}
 	for id := range ids {
 		if all {
@@ -221,14 +221,21 @@ func (c *Controller) step(l *look, d *Desired) *Step {
 	unknown := func(reason, message string) *Step {
 		return &Step{ID: d.ID, Desired: d, Sync: v1alpha1.SyncUnknown, Reason: reason, Message: message}
 	}
-	if slices.Contains(l.snap.set.Unknown, d.GVK) {
-		return unknown("UnknownKind", fmt.Sprintf("%s: the cluster serves no %s %s: apply its CustomResourceDefinition, or correct the manifest", d.Origin, d.GVK.GroupVersion(), d.GVK.Kind))
+	unservable := func(reason string, err error) *Step {
+		step := unknown(reason, err.Error())
+		step.unservable = err
+		return step
 	}
-	if err, ok := l.unknown[d.ID.GroupKind()]; ok {
-		if err != nil {
-			return unknown("NotListed", err.Error())
-		}
+	if slices.Contains(l.snap.set.Unknown, d.GVK) {
+		return unservable("UnknownKind", fmt.Errorf("%s: the cluster serves no %s %s: apply its CustomResourceDefinition, or correct the manifest", d.Origin, d.GVK.GroupVersion(), d.GVK.Kind))
+	}
+	switch err, ok := l.unknown[d.ID.GroupKind()]; {
+	case ok && err == nil:
 		return unknown("Listing", "not known yet")
+	case ok && apply.Classify(err) == apply.Forbidden:
+		return unservable("Forbidden", fmt.Errorf("%s: %w: %s", d.Origin, err, apply.Advice(apply.Forbidden)))
+	case ok:
+		return unknown("NotListed", err.Error())
 	}
 	step, err := l.input.Decide(d, c.live.get(d.ID))
 	if err != nil {

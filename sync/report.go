@@ -39,11 +39,13 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 			soonest = t
 		}
 	}
-	for _, f := range l.st.failures {
-		sooner(f.until)
-	}
-	if l.st.retry.err != nil {
-		sooner(l.st.retry.until)
+	if l.blocked == "" { // else it is the end of that which wakes us
+		for _, f := range l.st.failures {
+			sooner(f.until)
+		}
+		if l.st.retry.err != nil {
+			sooner(l.st.retry.until)
+		}
 	}
 	sooner(l.st.calm(now))
 	// Whatever comes first is for a full look: it is cheap, and it asks nobody.

@@ -56,19 +56,35 @@ type failure struct {
 
 // retry is a sync that was refused as a whole.
 type retry struct {
-	revision string
-	times    int64
-	until    time.Time
-	err      error
+	times int64
+	until time.Time
+	err   error
 }
 
-// forgetFailures forgets failures of another revision, and of objects that need nothing any longer.
-func (s *appState) forgetFailures(snap *snapshot, steps map[diff.ID]*Step) {
+// look takes in how all objects stand against a snapshot and a generation of the spec. It forgets failures of another
+// state of Git or of another spec, and of objects that need nothing any longer.
+func (s *appState) look(snap *snapshot, generation int64, steps map[diff.ID]*Step) {
+	if s.looked == nil || s.looked.set != snap.set || s.generation != generation || unservable(s.steps) != unservable(steps) {
+		s.retry = retry{}
+		clear(s.failures)
+	}
 	for id := range s.failures {
-		if step := steps[id]; s.looked != snap || step == nil || step.Op == OpNone {
+		if step := steps[id]; step == nil || step.Op == OpNone {
 			delete(s.failures, id)
 		}
 	}
+	s.looked, s.generation, s.steps = snap, generation, steps
+}
+
+// unservable counts the objects of kinds that are not served to us.
+func unservable(steps map[diff.ID]*Step) int {
+	n := 0
+	for _, s := range steps {
+		if s.unservable != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func newAppState() *appState {

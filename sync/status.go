@@ -138,6 +138,9 @@ func truncate(s string, n int) string {
 func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 	var out []v1alpha1.FieldDrift
 	for _, loss := range s.Comparison.Losses {
+		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
+			continue // new in Git
+		}
 		d := fieldDrift(s.ID, loss.Path.String(), loss.Owner, string(loss.Verdict), loss.Reason)
 		d.HeldUntil, d.Times = l.st.heldUntil(s.Desired, loss, l.now)
 		out = append(out, d)
@@ -378,7 +381,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", fmt.Sprintf("%d objects", len(l.snap.set.Objects)))
 	}
 	switch {
-	case l.st.retry.err != nil && l.st.retry.revision == l.snap.revision+l.source:
+	case l.st.retry.err != nil:
 		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Refused", l.st.retry.err.Error())
 	case len(l.st.failures) > 0:
 		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Failed", l.anyFailure())
