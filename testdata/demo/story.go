@@ -81,7 +81,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 			see: []sight{{"the status says which field, who and when", drifts("web", ".image", "kubectl-set", "")}},
 			show: []command{
 				{line: "trueup status shop", lines: []string{"Sync  ", "Fields that others own", "← kubectl-set"}},
-				{line: "trueup diff shop ; echo "The exit code is $?.""},
+				{line: `trueup diff shop; echo "The exit code is $?."`},
 			},
 		},
 		{
