@@ -209,3 +209,12 @@ func unsettled(app *v1alpha1.Application) {
 		Result: v1alpha1.PhaseSucceeded, Created: 3, Healed: 1,
 	}}
 }
+
+// eventuallyExists waits until there is an Application called name.
+func eventuallyExists(t *testing.T, e *env, name string) {
+	t.Helper()
+	kubetest.Eventually(t, 20*time.Second, func() error {
+		_, err := e.Applications(e.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return err
+	})
+}

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"time"
+	"fmt"
+	"os"
 
 	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync"
@@ -12,20 +12,31 @@ import (
 
 // renderApp renders an Application from its repository, at a revision or else at the commit it is compared with.
 func (cl *cluster) renderApp(ctx context.Context, app *v1alpha1.Application, revision string) (*source.Rendered, error) {
-	auth, err := sync.SourceAuth(ctx, cl.Clients, app)
+	var rendered *source.Rendered
+	err := withRepositories(func(repositories *source.Repositories) (err error) {
+		_, rendered, err = sync.Render(ctx, cl.Clients, repositories, app, revision)
+		return err
+	})
+	return rendered, err
+}
+
+// withRepositories lends repositories in a folder of their own: a clone has one commit only, and another command or an
+// agent may run at the same time.
+func withRepositories(use func(*source.Repositories) error) error {
+	dir, err := os.MkdirTemp("", "trueup-")
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("making a folder for the repository: %w", err)
 	}
-	src := app.Spec.Source
-	repositories := source.NewRepositories(defaultCacheDir(), source.RepositoriesOptions{})
-	revision = cmp.Or(revision, app.Status.Sync.Revision, src.TargetRevision)
-	commit, err := repositories.Resolve(ctx, src.RepoURL, auth, revision, time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	tree, err := repositories.Tree(ctx, src.RepoURL, commit.Commit)
-	if err != nil {
-		return nil, err
-	}
-	return source.Render(ctx, tree, src.Path, sourceOptions(src))
+	defer os.RemoveAll(dir)
+	return use(source.NewRepositories(dir, source.RepositoriesOptions{}))
+}
+
+// preview asks what a sync would do.
+func (cl *cluster) preview(ctx context.Context, app *v1alpha1.Application, revision string, prune bool) (*sync.Preview, error) {
+	var preview *sync.Preview
+	err := withRepositories(func(repositories *source.Repositories) (err error) {
+		preview, err = sync.NewPreview(ctx, cl.Clients, repositories, app, revision, prune)
+		return err
+	})
+	return preview, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,7 +18,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -31,8 +32,14 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	if exit != nil {
 		return exit.code
 	}
+	if code, err := strconv.Atoi(cmd.Annotations[failureCode]); err == nil {
+		return code
+	}
 	return 1
 }
+
+// failureCode is the annotation of a verb whose exit code for any failure is not 1.
+const failureCode = "failure-code"
 
 func newRootCommand() *cobra.Command {
 	c := &cli{color: "auto", logLevel: "warn"}
@@ -70,7 +77,7 @@ Start with "trueup install", or try one repository from here with "trueup agent 
 		&cobra.Group{ID: groupSetup, Title: "The agent:"},
 	)
 	root.AddCommand(
-		newStatusCommand(c), newSyncCommand(c), newWaitCommand(c), newRefreshCommand(c), newRenderCommand(c),
+		newStatusCommand(c), newDiffCommand(c), newSyncCommand(c), newWaitCommand(c), newRefreshCommand(c), newRenderCommand(c),
 		newInstallCommand(c), newUninstallCommand(c), newAgentCommand(c),
 		newVersionCommand(),
 	)

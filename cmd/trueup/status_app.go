@@ -149,10 +149,7 @@ func conditionTable(conditions []metav1.Condition) *table {
 func driftTable(drift []v1alpha1.FieldDrift, omitted int) *table {
 	t := &table{indent: "  "}
 	for _, d := range drift {
-		owner := cmp.Or(d.Manager, "unknown")
-		if d.Subresource != "" {
-			owner += " (" + d.Subresource + ")"
-		}
+		owner := ownerName(d.Manager, d.Subresource)
 		if d.Time != nil {
 			owner += " " + age(*d.Time) + " ago"
 		}
@@ -163,6 +160,14 @@ func driftTable(drift []v1alpha1.FieldDrift, omitted int) *table {
 		t.add(cell{text: fmt.Sprintf("and %d more", omitted)})
 	}
 	return t
+}
+
+// ownerName names who has a field.
+func ownerName(manager, subresource string) string {
+	if subresource != "" {
+		return manager + " (" + subresource + ")"
+	}
+	return cmp.Or(manager, "unknown")
 }
 
 func historyTable(history []v1alpha1.SyncRecord) *table {

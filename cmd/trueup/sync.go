@@ -23,6 +23,7 @@ type syncOptions struct {
 	namespace string
 	prune     bool
 	wait      bool
+	dryRun    bool
 	timeout   time.Duration
 }
 
@@ -36,7 +37,8 @@ func newSyncCommand(c *cli) *cobra.Command {
 
 With --wait the exit code is 0 when the sync has gone through, and 1 when it has failed or the time is over.`,
 		Example: `  trueup sync shop --wait
-  trueup sync shop --prune --wait    # delete what is no longer in Git, too`,
+  trueup sync shop --prune --wait    # delete what is no longer in Git, too
+  trueup sync shop --dry-run         # only tell what would be done`,
 		Args:              exactlyOneApp,
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,12 +51,17 @@ With --wait the exit code is 0 when the sync has gone through, and 1 when it has
 				return err
 			}
 			s := &syncing{cl: cl, app: app, out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), palette: c.palette(cmd.OutOrStdout())}
+			if opts.dryRun {
+				return s.dryRun(cmd.Context(), opts.prune)
+			}
 			return s.run(cmd.Context(), opts)
 		},
 	}
 	addNamespaceFlag(cmd, &opts.namespace, "", namespaceUsage)
 	cmd.Flags().BoolVar(&opts.prune, "prune", false, "also delete what is no longer in Git, however much that is")
 	cmd.Flags().BoolVar(&opts.wait, "wait", false, "wait until the sync has finished, and show its progress")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only tell what would be done; \"trueup diff\" shows each field")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	cmd.Flags().DurationVar(&opts.timeout, "timeout", 5*time.Minute, "how long --wait waits; 0 is without end")
 	return cmd
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// Exit codes of diff.
+const (
+	diffFound  = 1
+	diffFailed = 2
+)
+
+func newDiffCommand(c *cli) *cobra.Command {
+	var namespace, revision string
+	cmd := &cobra.Command{
+		Use:     "diff APP",
+		Short:   "Show how the cluster differs from Git, and who made it so",
+		GroupID: groupApps,
+		Long: `Show for each object how it is in the cluster (-) and how a sync would leave it (+), as the API server itself says by a
+dry-run. Below are the fields that others own: who took them, when, and what is done about it. The values of Secrets are
+hidden. Nothing is written.
+
+The exit code is 0 when everything is in sync, 1 when something differs, and 2 when that cannot be told.`,
+		Example: `  trueup diff shop
+  trueup diff shop --revision feature    # what a branch would change`,
+		Annotations:       map[string]string{failureCode: fmt.Sprint(diffFailed)},
+		Args:              exactlyOneApp,
+		ValidArgsFunction: c.completeApps,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cl, err := c.connect(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			app, err := cl.findApp(cmd.Context(), namespace, args[0])
+			if err != nil {
+				return err
+			}
+			preview, err := cl.preview(cmd.Context(), app, revision, false)
+			if err != nil {
+				return err
+			}
+			return writeDiff(cmd.OutOrStdout(), c.palette(cmd.OutOrStdout()), preview)
+		},
+	}
+	addNamespaceFlag(cmd, &namespace, "", namespaceUsage)
+	cmd.Flags().StringVar(&revision, "revision", "", "branch, tag, commit or range of versions (default: the commit that the Application is compared with)")
+	return cmd
+}
+
+// writeDiff prints what differs. The error has the exit code that goes with it.
+func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
+	differ, failed := 0, 0
+	for _, change := range preview.Changes {
+		switch {
+		case change.Err != nil:
+			failed++
+			fmt.Fprintf(w, "%s\n%s\n", p.paint(bold, change.ID.String()), p.paint(red, indentLines("! "+change.Err.Error())))
+		case !isInSync(change):
+			differ++
+			text, err := changeDiff(change)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(w, p.paintDiff(text))
+			writeNotes(w, p, change)
+		}
+	}
+	switch {
+	case failed > 0:
+		return &exitError{diffFailed, fmt.Errorf("comparing with %s: %d of %d objects cannot be compared", shortRevision(preview.Revision), failed, len(preview.Changes))}
+	case differ > 0:
+		return &exitError{code: diffFound}
+	}
+	return nil
+}
+
+func isInSync(change sync.Change) bool {
+	return change.Op == sync.OpNone && change.Sync == v1alpha1.Synced
+}
+
+// writeNotes tells who owns which fields of the object and what is done about it; or where it is not about fields, what a
+// sync would do and why.
+func writeNotes(w io.Writer, p palette, change sync.Change) {
+	var lines []string
+	for _, loss := range change.Comparison.Losses {
+		if change.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
+			continue // new in Git
+		}
+		lines = append(lines, ownerLine(loss.Path.String(), loss.Owner)+string(loss.Verdict)+", "+loss.Reason)
+	}
+	for _, extra := range change.Comparison.Extras {
+		lines = append(lines, ownerLine(extra.Path.String(), extra.Owner)+"not in Git")
+	}
+	if len(lines) == 0 {
+		lines = nonEmpty(strings.Join(nonEmpty(string(change.Op), firstLine(change.Message)), ": "))
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, p.paint(dim, "# "+line))
+	}
+}
+
+// ownerLine reads: .spec.replicas ← kubectl (scale) 3m ago:
+func ownerLine(path string, owner diff.Owner) string {
+	line := path + " ← " + ownerName(owner.Manager, owner.Subresource)
+	if !owner.Time.IsZero() {
+		line += " " + age(metav1.NewTime(owner.Time)) + " ago"
+	}
+	return line + ": "
+}
+
+func indentLines(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
