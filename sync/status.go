@@ -66,7 +66,7 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 		count(&counts, step)
 		for _, d := range l.drift(step) {
 			if len(drift) < v1alpha1.MaxDrift {
-				drift = append(drift, keepTime(d, s.Drift))
+				drift = append(drift, keepTime(d, s.Drift, l.now))
 			} else {
 				s.DriftOmitted++
 			}
@@ -164,12 +164,17 @@ func fieldDrift(id diff.ID, path string, o diff.Owner, decision, reason string) 
 }
 
 // keepTime leaves the time at which a field was first taken: an owner that writes it every second is no news, and must
-// not make us write every second either.
-func keepTime(d v1alpha1.FieldDrift, old []v1alpha1.FieldDrift) v1alpha1.FieldDrift {
+// not make us write every second either. The API server notes no time for the scale subresource, nor for a field that
+// nobody owns: there it is when this was first seen.
+func keepTime(d v1alpha1.FieldDrift, old []v1alpha1.FieldDrift, now time.Time) v1alpha1.FieldDrift {
 	for _, o := range old {
-		if o.ObjectReference == d.ObjectReference && o.Path == d.Path && o.Manager == d.Manager && o.Subresource == d.Subresource && o.Decision == d.Decision {
+		if o.ObjectReference == d.ObjectReference && o.Path == d.Path && o.Manager == d.Manager && o.Subresource == d.Subresource && o.Decision == d.Decision && o.Time != nil {
 			d.Time = o.Time
 		}
+	}
+	if d.Time == nil {
+		seen := metav1.NewTime(now).Rfc3339Copy()
+		d.Time = &seen
 	}
 	return d
 }
