@@ -22,7 +22,7 @@ func TestDiffAndDryRunTellWhatASyncWouldDo(t *testing.T) {
 	repo.commit(t, map[string]string{
 		"deploy/a.yaml": configMap("a", "one"), "deploy/b.yaml": configMap("b", "one"), "deploy/s.yaml": secretManifest,
 	})
-	e.startAgent(t, repo, "--self-heal=false")
+	e.startAgent(t, repo, "--self-heal=false", "--poll-interval", "1h") // what follows is not for the agent
 	e.eventuallySynced(t)
 
 	out, errOut := e.run(t, 0, "diff", "shop", "-n", e.namespace)
