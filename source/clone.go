@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	gosync "sync"
 
@@ -163,18 +164,40 @@ func (c *clone) find(prefix string) (commits []plumbing.Hash, err error) {
 	return commits, err
 }
 
-// fetch gets commits from the server: each without its history (deep: with all of it). It blocks on the network.
+// fetch gets commits from the server: each without its history (deep: with all of it). It blocks on the network. A clone
+// that is damaged or has become a heap of packs is made anew beside the old one, which serves until then.
 func (c *clone) fetch(ctx context.Context, sess session, refs *packp.AdvRefs, wants []plumbing.Hash, deep bool, maxBytes int64) error {
-	if err := c.prepare(); err != nil {
+	dir, anew, err := c.prepare()
+	if err != nil {
 		return err
 	}
-	storage := newStorage(c.dir)
+	if anew {
+		wants = c.withRecentTips(refs, wants)
+	}
+	if err := receive(ctx, sess, refs, request{dir, wants, c.haves(anew), deep, maxBytes}); err != nil {
+		return err
+	}
+	return c.reopen(dir, wants)
+}
+
+// A request is what one fetch asks for.
+type request struct {
+	dir      string // of the clone that takes it
+	wants    []plumbing.Hash
+	haves    []plumbing.Hash
+	deep     bool
+	maxBytes int64
+}
+
+// receive writes what a server sends for a request into a clone.
+func receive(ctx context.Context, sess session, refs *packp.AdvRefs, r request) error {
+	storage := newStorage(r.dir)
 	defer storage.Close()
 	shallow, err := storage.Shallow()
 	if err != nil {
 		return err
 	}
-	req, err := c.request(refs, wants, shallow, deep)
+	req, err := r.packRequest(refs, shallow)
 	if err != nil {
 		return err
 	}
@@ -188,84 +211,101 @@ func (c *clone) fetch(ctx context.Context, sess session, refs *packp.AdvRefs, wa
 	if err := storage.SetShallow(newShallow(shallow, resp.ShallowUpdate)); err != nil {
 		return err
 	}
-	limited := &limitedReader{r: demux(req.Capabilities, resp), left: maxBytes}
+	limited := &limitedReader{r: demux(req.Capabilities, resp), left: r.maxBytes}
 	if err := packfile.UpdateObjectStorage(storage, limited); err != nil {
 		if limited.left <= 0 {
-			return fmt.Errorf("the server sends more than %d MiB", maxBytes>>20)
+			return fmt.Errorf("the server sends more than %d MiB", r.maxBytes>>20)
 		}
 		return err
 	}
-	c.reopen(wants)
 	return nil
 }
 
-// prepare makes the folder of the clone if it is not there, and makes it anew if it is damaged.
-func (c *clone) prepare() error {
+// maxPacks is how many fetches a clone takes before it is made anew: each adds a pack, and each read looks into all.
+const maxPacks = 50
+
+// prepare returns the folder that the next fetch goes into: the clone's, or a new one beside it if that is damaged or
+// has too many packs.
+func (c *clone) prepare() (dir string, anew bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.damaged {
-		if c.storage != nil {
-			c.storage.Close()
+	packs, err := filepath.Glob(filepath.Join(c.dir, "objects", "pack", "*.pack"))
+	if err != nil {
+		return "", false, err
+	}
+	// What fetches that were cut off left behind.
+	rests, err := filepath.Glob(filepath.Join(c.dir, "objects", "pack", "tmp_*"))
+	if err != nil {
+		return "", false, err
+	}
+	for _, f := range rests {
+		if err := os.Remove(f); err != nil {
+			return "", false, err
 		}
-		c.storage, c.recent, c.damaged = nil, nil, false
-		if err := os.RemoveAll(c.dir); err != nil {
-			return err
+	}
+	dir, anew = c.dir, c.damaged || len(packs) >= maxPacks
+	if anew {
+		dir = c.dir + ".new"
+		if err := os.RemoveAll(dir); err != nil {
+			return "", false, err
 		}
 	}
-	if _, err := os.Stat(c.dir); err == nil {
-		return nil
+	if _, err := os.Stat(dir); err == nil {
+		return dir, anew, nil
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return err
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", false, err
 	}
-	return newStorage(c.dir).Init()
+	return dir, anew, newStorage(dir).Init()
 }
 
-// reopen makes what another storage wrote visible.
-func (c *clone) reopen(fetched []plumbing.Hash) {
+// withRecentTips adds the commits that were fetched lately and that the server still offers, so that a clone made anew
+// for one branch has the others too.
+func (c *clone) withRecentTips(refs *packp.AdvRefs, wants []plumbing.Hash) []plumbing.Hash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tips := newRemoteRefs(refs).tips()
+	for _, h := range c.recent {
+		if slices.Contains(tips, h) && !slices.Contains(wants, h) {
+			wants = append(slices.Clip(wants), h)
+		}
+	}
+	return wants
+}
+
+// reopen makes what was received in dir visible.
+func (c *clone) reopen(dir string, fetched []plumbing.Hash) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.storage != nil {
 		c.storage.Close()
 		c.storage = nil
 	}
+	if dir != c.dir {
+		if err := os.RemoveAll(c.dir); err != nil {
+			return err
+		}
+		if err := os.Rename(dir, c.dir); err != nil {
+			return err
+		}
+		c.recent, c.damaged = nil, false
+	}
 	for _, h := range fetched {
 		c.recent = append(slices.DeleteFunc(c.recent, func(r plumbing.Hash) bool { return r == h }), h)
 	}
 	c.recent = latest(c.recent)
+	return nil
 }
 
 func latest(commits []plumbing.Hash) []plumbing.Hash {
 	return commits[max(0, len(commits)-maxHaves):]
 }
 
-func (c *clone) request(refs *packp.AdvRefs, wants, shallow []plumbing.Hash, deep bool) (*packp.UploadPackRequest, error) {
-	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
-	req.Wants = wants
-	if refs.Capabilities.Supports(capability.NoProgress) {
-		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
-			return nil, err
-		}
-	}
-	if deep || !refs.Capabilities.Supports(capability.Shallow) {
-		// Nothing is said of what is there already: of commits without history the server could not send the history.
-		return req, nil
-	}
-	if err := req.Capabilities.Set(capability.Shallow); err != nil {
-		return nil, err
-	}
-	req.Depth = packp.DepthCommits(1)
-	for _, h := range c.haves() {
-		req.Haves = append(req.Haves, h)
-		if slices.Contains(shallow, h) {
-			req.Shallows = append(req.Shallows, h)
-		}
-	}
-	return req, nil
-}
-
 // haves returns commits that are there for certain: the server leaves out what they have in common with what is wanted.
-func (c *clone) haves() []plumbing.Hash {
+func (c *clone) haves(anew bool) []plumbing.Hash {
+	if anew {
+		return nil
+	}
 	var haves []plumbing.Hash
 	_ = c.use(func(s *filesystem.Storage) error {
 		for _, h := range c.recent {
@@ -276,6 +316,31 @@ func (c *clone) haves() []plumbing.Hash {
 		return nil
 	})
 	return haves
+}
+
+func (r request) packRequest(refs *packp.AdvRefs, shallow []plumbing.Hash) (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	req.Wants = r.wants
+	if refs.Capabilities.Supports(capability.NoProgress) {
+		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
+			return nil, err
+		}
+	}
+	if r.deep || !refs.Capabilities.Supports(capability.Shallow) {
+		// Nothing is said of what is there already: of commits without history the server could not send the history.
+		return req, nil
+	}
+	if err := req.Capabilities.Set(capability.Shallow); err != nil {
+		return nil, err
+	}
+	req.Depth = packp.DepthCommits(1)
+	req.Haves = r.haves
+	for _, h := range r.haves {
+		if slices.Contains(shallow, h) {
+			req.Shallows = append(req.Shallows, h)
+		}
+	}
+	return req, nil
 }
 
 // isOther reports whether there is something other than a commit by this hash.

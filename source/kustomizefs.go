@@ -41,7 +41,7 @@ type kustomizeFS struct {
 
 // maxKustomizations bounds the work of kustomizations that refer to others which refer to others: kustomize renders one
 // again for each way that leads to it.
-const maxKustomizations = 2_000
+const maxKustomizations = 1_000
 
 type schemaUse int
 

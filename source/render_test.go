@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -305,17 +304,15 @@ func TestRenderBoundsTheNumberOfFiles(t *testing.T) {
 	files["x/25/b/kustomization.yaml"] = "resources: [a.yaml]"
 	files["x/25/a/a.yaml"], files["x/25/b/a.yaml"] = configMap("a", ""), configMap("b", "")
 	tree := commitTree(t, files)
-	start := time.Now()
 	for _, tc := range []struct{ dir, want string }{
 		{"many", "more than 50000 files and folders are read by one render"},
-		{"x/0/a", "more than 2000 kustomizations are rendered for one"},
+		{"x/0/a", "more than 1000 kustomizations are rendered for one"},
 	} {
 		_, err := Render(t.Context(), tree, tc.dir, Options{Directory: Directory{Recurse: true}})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error = %v", tc.dir, err)
 		}
 	}
-	t.Logf("refusing both took %s", time.Since(start))
 	if _, err := Render(t.Context(), tree, "few", Options{}); err != nil {
 		t.Errorf("another folder of the same commit: %v", err)
 	}

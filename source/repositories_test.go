@@ -331,6 +331,37 @@ func damageFiles(pattern string, change func([]byte) []byte) func(*testing.T, st
 	}
 }
 
+func TestACloneDoesNotGrowForEver(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
+	stable := repo.Commit(map[string]string{"a.yaml": "stable"}, "first")
+	repo.Branch("stable", stable)
+	dir := t.TempDir()
+	r := NewRepositories(dir, RepositoriesOptions{})
+	readFile(t, r, repo.URL(), Auth{}, "stable", "a.yaml")
+	most := 0
+	for i := range 2*maxPacks + 5 {
+		repo.Commit(map[string]string{"a.yaml": fmt.Sprint(i)}, "more")
+		if got := readFile(t, r, repo.URL(), Auth{}, "main", "a.yaml"); got != fmt.Sprint(i) {
+			t.Fatalf("a.yaml = %q, want %d", got, i)
+		}
+		if i%10 == 0 {
+			readFile(t, r, repo.URL(), Auth{}, "stable", "a.yaml")
+		}
+		packs, err := filepath.Glob(filepath.Join(dir, "*", "objects", "pack", "*.pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(packs))
+	}
+	if most > maxPacks || most < maxPacks/2 {
+		t.Errorf("there were up to %d packs, want up to %d", most, maxPacks)
+	}
+	clones, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(clones) != 1 {
+		t.Errorf("folders: %v, %v, want one", clones, err)
+	}
+}
+
 func TestAServerThatStallsOrCutsOff(t *testing.T) {
 	stall := func(suffix string) func(http.Handler) http.Handler {
 		return func(git http.Handler) http.Handler {
