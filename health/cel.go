@@ -17,17 +17,7 @@ import (
 // its own length, because no function here gives more than it was given.
 const costLimit = 1_000
 
-// newEnv declares what an expression may use: the variable object, CEL's standard functions with optional fields.Map
-// (object.?status.?phase), list.join(separator), and functions that read what may be absent without failing:
-//
-//	object.Condition('Ready')         its status: 'True', 'False', 'Unknown', or '' where it is absent
-//	object.reason('Ready')            its reason, or ''
-//	object.says('Ready')              its message, or else its reason, or ''
-//	object.severity('Ready')          its severity, or ''
-//	object.Text('status.phase')       a scalar as a string of at most 1 KiB, or ''
-//	object.number('status.replicas')  a number, or 0
-//	object.items('status.members')    a list of at most 1,000, or []
-//	object.present('status.url')      whether there is anything but null
+// newEnv declares what an expression may use; the comment of Rule lists it.
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("object", cel.DynType),

@@ -115,8 +115,8 @@ func byConditions(o, status fields.Map) (worst Result, ok bool) {
 	return worst, ok
 }
 
-// judgeCondition returns what the condition, of polarity p, says. Its raw fields.Map and the object's generation, where the status
-// as a whole does not say which one it is about, tell whether it is out of date.
+// judgeCondition returns what c, a condition of polarity p, says. Its raw fields, and the object's generation where the
+// status as a whole does not say which one it is about, tell whether it is out of date.
 func judgeCondition(c fields.Condition, p polarity, raw fields.Map, generation int64) (Result, bool) {
 	r := Result{Code: Healthy, Reason: c.ReasonOr(c.Kind), Message: c.Text()}
 	switch {
@@ -126,12 +126,14 @@ func judgeCondition(c fields.Condition, p polarity, raw fields.Map, generation i
 		return behind(raw.Num("observedGeneration"), generation), true
 	case p == good || p == outcome:
 		r.Code = positive(c, p)
-	case c.IsTrue():
-		r.Code = map[polarity]Code{moving: Progressing, bad: Degraded, paused: Suspended}[p]
-		// A rollout that has come to its end keeps Progressing=True with such a reason.
-		if p == moving && (strings.HasSuffix(c.Reason, "Available") || strings.Contains(c.Reason, "Complete")) {
-			r.Code = Healthy
-		}
+	case !c.IsTrue():
+	case p == bad:
+		r.Code = Degraded
+	case p == paused:
+		r.Code = Suspended
+	case !strings.HasSuffix(c.Reason, "Available") && !strings.Contains(c.Reason, "Complete"):
+		// With such a reason, Progressing=True is what a rollout says that has come to its end.
+		r.Code = Progressing
 	}
 	return r, true
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"iter"
 	"sync"
 
 	"github.com/trueup/trueup/health/internal/fields"
@@ -55,6 +56,30 @@ var shipped = sync.OnceValue(func() *ruleSet {
 
 var defaultJudge = sync.OnceValue(func() *Judge { return &Judge{rules: []*ruleSet{shipped()}} })
 
+// Judged reports whether objects of the kind have a health, as the function Judged does, or are judged by a rule. The
+// others' metadata is all that has to be watched.
+func (j *Judge) Judged(gk schema.GroupKind) bool {
+	for range j.rulesOf(gk) {
+		return true
+	}
+	return Judged(gk)
+}
+
+// rulesOf yields the rules that fit a kind, in the order in which they are asked. There are none for Secrets: a message
+// could give their data away.
+func (j *Judge) rulesOf(gk schema.GroupKind) iter.Seq[*compiledRule] {
+	return func(yield func(*compiledRule) bool) {
+		if gk == (schema.GroupKind{Kind: "Secret"}) {
+			return
+		}
+		for _, set := range j.rules {
+			if rule := set.find(gk); rule != nil && !yield(rule) {
+				return
+			}
+		}
+	}
+}
+
 // Of returns the health of obj. A nil object is Missing.
 // It neither changes nor keeps obj, never blocks and is safe for concurrent use.
 func (j *Judge) Of(obj *unstructured.Unstructured) Result {
@@ -79,11 +104,9 @@ func (j *Judge) judge(o fields.Map) Result {
 			return r
 		}
 	}
-	for _, set := range j.rules {
-		if rule := set.find(gk); rule != nil {
-			if r, ok := rule.judge(o); ok {
-				return r
-			}
+	for rule := range j.rulesOf(gk) {
+		if r, ok := rule.judge(o); ok {
+			return r
 		}
 	}
 	if isBuiltin {

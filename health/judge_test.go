@@ -260,3 +260,28 @@ func TestOptions(t *testing.T) {
 		})
 	}
 }
+
+func TestNoRuleSeesASecret(t *testing.T) {
+	secret := object(t, `{apiVersion: v1, kind: Secret, metadata: {name: db}, data: {password: aHVudGVyMg==}}`)
+	for _, rule := range []Rule{{Group: "", Kind: "Secret"}, {Group: "*", Kind: "*"}} {
+		rule.Degraded, rule.Message = "true", "object.data.password"
+		j := newJudge(t, Options{}, rule)
+		if diff := cmp.Diff(Result{Healthy, "Present", "present; its kind has no health", "builtin/Secret"}, j.Of(secret)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if j.Judged(schema.GroupKind{Kind: "Secret"}) {
+			t.Error("want Secrets to be watched as metadata only")
+		}
+	}
+}
+
+func TestJudgedByRule(t *testing.T) {
+	j := newJudge(t, Options{}, Rule{Group: "", Kind: "ConfigMap", Degraded: "object.present('data.broken')"})
+	for gk, want := range map[schema.GroupKind]bool{
+		{Kind: "ConfigMap"}: true, {Kind: "ServiceAccount"}: false, {Group: "apps", Kind: "Deployment"}: true,
+	} {
+		if got := j.Judged(gk); got != want {
+			t.Errorf("want Judged(%s) %v, got %v", gk, want, got)
+		}
+	}
+}

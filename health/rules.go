@@ -13,8 +13,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rule judges the objects of one group and kind with CEL expressions over the variable object; newEnv lists what they
-// may use.
+// Rule judges the objects of one group and kind with CEL expressions over the variable object. They may use CEL's standard
+// functions and macros, optional fields (object.?status.?phase), list.join(separator), and these, which read what may be
+// absent without failing:
+//
+//	object.condition('Ready')         the condition's status: 'True', 'False', 'Unknown', or '' where it is absent
+//	object.reason('Ready')            its reason, or ''
+//	object.says('Ready')              its message, or else its reason, or ''
+//	object.severity('Ready')          its severity, or ''
+//	object.text('status.phase')       a scalar as a string of at most 1 KiB, or ''
+//	object.number('status.replicas')  a number, or 0
+//	object.items('status.members')    a list of at most 1,000, or []
+//	object.present('status.url')      whether there is anything but null
+//
+// There is no clock. An expression with a loop has a cost limit, which a list of some hundred short items stays below.
+// One that fails makes the object Unknown, with a message that says so. No rule is asked about a Secret.
 type Rule struct {
 	Group string `json:"group"` // exact, or a wildcard at its start: "*.crossplane.io"
 	Kind  string `json:"kind"`  // one or more, separated by commas; each exact, or with a wildcard at its start: "*Template", "*"
