@@ -110,7 +110,10 @@ func (w *Writer) prepare(ctx context.Context, o *Object) error {
 		if err != nil {
 			return fmt.Errorf("taking over fields of %s: %w", o, err)
 		}
-		o.ResourceVersion = version
+		// What comes next takes nothing by force unless it says so, and then only from the version that was looked at.
+		if o.ResourceVersion = ""; o.Force {
+			o.ResourceVersion = version
+		}
 	}
 	return nil
 }

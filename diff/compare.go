@@ -92,10 +92,16 @@ func Compare(d Desired, o Observed, c Context, manager string) (Comparison, erro
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing %s: %w", c.Object, err)
 	}
-	return compare(config, fields, c, d.Digest != o.Applied.Config), nil
+	return compare(config, fields, c, change{git: d.Digest != o.Applied.Config, fields: o.Fields != o.Applied.Fields}), nil
 }
 
-func compare(config map[string]any, fields Fields, c Context, changed bool) Comparison {
+// change is what the digests alone say.
+type change struct {
+	git    bool // Git has another configuration than the one last applied
+	fields bool // we own other fields than those that applying it gave us
+}
+
+func compare(config map[string]any, fields Fields, c Context, changed change) Comparison {
 	cmp := Comparison{State: InSync}
 	held, enforced := false, false
 	for _, l := range Losses(config, fields) {
@@ -110,9 +116,9 @@ func compare(config map[string]any, fields Fields, c Context, changed bool) Comp
 	}
 	cmp.Extras = Extras(config, fields)
 	switch {
-	case changed:
+	case changed.git:
 		cmp.State = Changed
-	case enforced, len(cmp.Extras) > 0:
+	case enforced, len(cmp.Extras) > 0, changed.fields && surplus(config, fields):
 		cmp.State = Drifted
 	case held:
 		cmp.State = Held
@@ -121,6 +127,19 @@ func compare(config map[string]any, fields Fields, c Context, changed bool) Comp
 		cmp.release(config, fields, c)
 	}
 	return cmp
+}
+
+// surplus reports whether we own fields that config does not declare: a change that was cut off half way.
+func surplus(config map[string]any, fields Fields) bool {
+	if fields.own == nil {
+		return false
+	}
+	found := false
+	fields.own.Iterate(func(p fieldpath.Path) {
+		_, ok := pointerTo(config, p, fitsLoosely)
+		found = found || !ok
+	})
+	return found
 }
 
 // Forced reports whether putting the object right takes fields from somebody.
@@ -159,14 +178,14 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 		leaf := Loss{Path: p}
 		switch {
 		case IsReplicas(p):
-			if _, isDeclared := pointerTo(config, p); isDeclared && ctx.Autoscaler == "" && !policyYields(leaf, config, ctx) {
+			if _, isDeclared := pointerTo(config, p, fitsDefaults); isDeclared && ctx.Autoscaler == "" && !policyYields(leaf, config, ctx) {
 				continue
 			}
 		case !policyYields(leaf, config, ctx):
 			continue
 		}
 		c.Release = append(c.Release, p.Copy())
-		if pointer, ok := pointerTo(config, p); ok {
+		if pointer, ok := pointerTo(config, p, fitsDefaults); ok {
 			c.leaveOut = append(c.leaveOut, pointer)
 		}
 	}
@@ -178,7 +197,7 @@ func policyYields(leaf Loss, config map[string]any, ctx Context) bool {
 		if len(p.Managers) > 0 || p.Verdict != Yield || len(p.Paths) == 0 {
 			continue
 		}
-		leaf.Pointer, _ = pointerTo(config, leaf.Path)
+		leaf.Pointer, _ = pointerTo(config, leaf.Path, fitsDefaults)
 		if p.Matches(ctx.Object, leaf) {
 			return true
 		}
@@ -186,8 +205,8 @@ func policyYields(leaf Loss, config map[string]any, ctx Context) bool {
 	return false
 }
 
-// pointerTo returns where config declares the field p.
-func pointerTo(config map[string]any, p fieldpath.Path) ([]string, bool) {
+// pointerTo returns where config declares the field p; fits tells which list item an element stands for.
+func pointerTo(config map[string]any, p fieldpath.Path, fits func(any, fieldpath.PathElement) bool) ([]string, bool) {
 	var v any = config
 	var pointer []string
 	for _, pe := range p {
@@ -202,7 +221,10 @@ func pointerTo(config map[string]any, p fieldpath.Path) ([]string, bool) {
 			}
 			v, pointer = next, append(pointer, *pe.FieldName)
 		case []any:
-			i := slices.IndexFunc(at, func(item any) bool { return fitsDefaults(item, pe) })
+			i := slices.IndexFunc(at, func(item any) bool { return fits(item, pe) })
+			if pe.Index != nil && *pe.Index < len(at) {
+				i = *pe.Index
+			}
 			if i < 0 {
 				return nil, false
 			}

@@ -13,7 +13,7 @@ import (
 func Restore(live *unstructured.Unstructured, config map[string]any, c Comparison) *unstructured.Unstructured {
 	out := live.DeepCopy()
 	for _, e := range c.Extras {
-		if pointer, ok := pointerTo(out.Object, e.Path); ok {
+		if pointer, ok := pointerTo(out.Object, e.Path, fitsDefaults); ok {
 			if v, keep := without(out.Object, pointer); keep {
 				out.Object = v.(map[string]any)
 			}
