@@ -16,10 +16,13 @@ type Auth struct {
 	IdentityPassword   string // of Identity, if it is encrypted
 	KnownHosts         []byte // SSH host keys, as in a known_hosts file
 	CA                 []byte // PEM certificates to trust besides the system's
+	Proxy              string // URL of the proxy for HTTP and HTTPS; by default what the environment says
+	GitHubApp          *GitHubApp
 }
 
 // AuthFromSecret returns the credentials in a Secret's data. The keys are those that Flux uses: username and password,
-// bearerToken, identity (with password, if it is encrypted) and known_hosts, ca.crt.
+// bearerToken, identity (with password, if it is encrypted) and known_hosts, ca.crt; githubAppID,
+// githubAppInstallationID, githubAppPrivateKey and githubAppBaseURL. The key proxy is Argo CD's.
 func AuthFromSecret(data map[string][]byte) (Auth, error) {
 	a := Auth{
 		Username:    string(data["username"]),
@@ -28,6 +31,18 @@ func AuthFromSecret(data map[string][]byte) (Auth, error) {
 		Identity:    data["identity"],
 		KnownHosts:  data["known_hosts"],
 		CA:          data["ca.crt"],
+		Proxy:       string(data["proxy"]),
+	}
+	if len(data["githubAppID"]) > 0 {
+		a.GitHubApp = &GitHubApp{
+			ID:             string(data["githubAppID"]),
+			InstallationID: string(data["githubAppInstallationID"]),
+			PrivateKey:     data["githubAppPrivateKey"],
+			BaseURL:        string(data["githubAppBaseURL"]),
+		}
+		if a.GitHubApp.InstallationID == "" || len(a.GitHubApp.PrivateKey) == 0 {
+			return Auth{}, errors.New("the Secret has the key githubAppID: it needs githubAppInstallationID and githubAppPrivateKey too")
+		}
 	}
 	switch {
 	case len(a.Identity) > 0 && len(a.KnownHosts) == 0:
@@ -57,12 +72,11 @@ func (a Auth) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
 // fingerprint tells credentials apart without keeping them.
 func (a Auth) fingerprint() string {
-	h := sha256.New()
-	for _, part := range [][]byte{
-		[]byte(a.Username), []byte(a.Password), []byte(a.BearerToken), a.Identity, []byte(a.IdentityPassword), a.KnownHosts, a.CA,
-	} {
-		sum := sha256.Sum256(part)
-		h.Write(sum[:])
+	type plain Auth // without the methods that hide
+	raw, err := json.Marshal(plain(a))
+	if err != nil {
+		panic(err) // strings and bytes always marshal
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }

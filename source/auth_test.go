@@ -1,15 +1,28 @@
 package source
 
 import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"slices"
 	"strings"
+	gosync "sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/trueup/trueup/testdata/gitserver"
 )
@@ -133,13 +146,19 @@ func TestAuthFromSecret(t *testing.T) {
 		want Auth
 		err  string
 	}{
-		"nothing":                         {data: data()},
-		"basic":                           {data: data("username", "a", "password", "b"), want: Auth{Username: "a", Password: "b"}},
-		"bearer":                          {data: data("bearerToken", "a"), want: Auth{BearerToken: "a"}},
-		"an SSH key":                      {data: data("identity", "a", "known_hosts", "b"), want: Auth{Identity: []byte("a"), KnownHosts: []byte("b")}},
-		"an encrypted SSH key":            {data: data("identity", "a", "known_hosts", "b", "password", "c"), want: Auth{Identity: []byte("a"), KnownHosts: []byte("b"), IdentityPassword: "c"}},
-		"a CA":                            {data: data("ca.crt", "a"), want: Auth{CA: []byte("a")}},
-		"an SSH key without host keys":    {data: data("identity", "a"), err: "not known_hosts"},
+		"nothing":                      {data: data()},
+		"basic":                        {data: data("username", "a", "password", "b"), want: Auth{Username: "a", Password: "b"}},
+		"bearer":                       {data: data("bearerToken", "a"), want: Auth{BearerToken: "a"}},
+		"an SSH key":                   {data: data("identity", "a", "known_hosts", "b"), want: Auth{Identity: []byte("a"), KnownHosts: []byte("b")}},
+		"an encrypted SSH key":         {data: data("identity", "a", "known_hosts", "b", "password", "c"), want: Auth{Identity: []byte("a"), KnownHosts: []byte("b"), IdentityPassword: "c"}},
+		"a CA":                         {data: data("ca.crt", "a"), want: Auth{CA: []byte("a")}},
+		"an SSH key without host keys": {data: data("identity", "a"), err: "not known_hosts"},
+		"a GitHub App": {
+			data: data("githubAppID", "1", "githubAppInstallationID", "2", "githubAppPrivateKey", "k", "githubAppBaseURL", "https://x"),
+			want: Auth{GitHubApp: &GitHubApp{ID: "1", InstallationID: "2", PrivateKey: []byte("k"), BaseURL: "https://x"}},
+		},
+		"half a GitHub App":               {data: data("githubAppID", "1"), err: "githubAppInstallationID and githubAppPrivateKey too"},
+		"a proxy":                         {data: data("proxy", "http://p:1"), want: Auth{Proxy: "http://p:1"}},
 		"a username without password":     {data: data("username", "a"), err: "username but not password"},
 		"both a token and a password":     {data: data("username", "a", "password", "b", "bearerToken", "c"), err: "both the keys bearerToken and password"},
 		"keys of others are left alone":   {data: data("identity.pub", "x", "other", "y")},
@@ -157,8 +176,114 @@ func TestAuthFromSecret(t *testing.T) {
 	}
 }
 
+func TestGitHubApp(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{Username: "x-access-token", Password: "tok-1"})
+	repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	var asked []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked = append(asked, req.Method+" "+req.URL.Path)
+		if err := checkJWT(strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer "), &key.PublicKey, "42", clock.Now()); err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		json.NewEncoder(w).Encode(gitHubToken{Token: "tok-1", ExpiresAt: clock.Now().Add(time.Hour)})
+	}))
+	t.Cleanup(api.Close)
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	app := &GitHubApp{ID: "42", InstallationID: "7", PrivateKey: private, BaseURL: api.URL}
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{Clock: clock})
+	resolve := func(app *GitHubApp) error {
+		_, err := r.Resolve(t.Context(), repo.URL(), Auth{GitHubApp: app}, "main", 0)
+		return err
+	}
+	for range 3 {
+		if err := resolve(app); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.SetTime(clock.Now().Add(56 * time.Minute))
+	if err := resolve(app); err != nil {
+		t.Fatal(err)
+	}
+	want := "POST /app/installations/7/access_tokens"
+	if diff := cmp.Diff([]string{want, want}, asked); diff != "" {
+		t.Errorf("one token while it lives, another before it expires (-want +got):\n%s", diff)
+	}
+	if err := resolve(&GitHubApp{ID: "43", InstallationID: "7", PrivateKey: private, BaseURL: api.URL}); !errors.Is(err, ErrAuthentication) {
+		t.Errorf("another App: %v, want ErrAuthentication", err)
+	}
+	if err := resolve(&GitHubApp{ID: "42", InstallationID: "7", PrivateKey: []byte("SECRET"), BaseURL: api.URL}); err == nil || !strings.Contains(err.Error(), "githubAppPrivateKey is no RSA private key") {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+func checkJWT(token string, key *rsa.PublicKey, iss string, now time.Time) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return errors.New("no JWT")
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	if err := rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature); err != nil {
+		return err
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return err
+	}
+	var claims struct {
+		Iss      string
+		Iat, Exp int64
+	}
+	if err := json.Unmarshal(raw, &claims); err != nil {
+		return err
+	}
+	if claims.Iss != iss || claims.Iat > now.Unix() || claims.Exp < now.Unix() || claims.Exp > now.Add(10*time.Minute).Unix() {
+		return fmt.Errorf("claims %+v", claims)
+	}
+	return nil
+}
+
+func TestAProxyIsUsed(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{Username: "ada", Password: "pw"})
+	repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	var mu gosync.Mutex
+	var through []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		through = append(through, req.URL.Path+" "+req.Header.Get("Proxy-Authorization"))
+		mu.Unlock()
+		(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}}).ServeHTTP(w, req)
+	}))
+	t.Cleanup(proxy.Close)
+	auth := Auth{Username: "ada", Password: "pw", Proxy: strings.Replace(proxy.URL, "://", "://user:SECRET@", 1)}
+	if _, err := NewRepositories(t.TempDir(), RepositoriesOptions{}).Resolve(t.Context(), repo.URL(), auth, "main", 0); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("user:SECRET"))
+	if want := []string{"/repo.git/info/refs " + basic, "/repo.git/info/refs " + basic, "/repo.git/git-upload-pack " + basic}; !slices.Equal(through, want) {
+		t.Errorf("through the proxy: %q, want %q", through, want)
+	}
+	proxy.Close()
+	_, err := NewRepositories(t.TempDir(), RepositoriesOptions{}).Resolve(t.Context(), repo.URL(), auth, "main", 0)
+	if err == nil || strings.Contains(err.Error(), "SECRET") {
+		t.Errorf("with the proxy away: %v", err)
+	}
+}
+
 func TestAuthNeverPrints(t *testing.T) {
-	a := Auth{Username: "SECRET", Password: "SECRET", BearerToken: "SECRET", Identity: []byte("SECRET"), IdentityPassword: "SECRET", CA: []byte("SECRET")}
+	a := Auth{Username: "SECRET", Password: "SECRET", BearerToken: "SECRET", Identity: []byte("SECRET"), IdentityPassword: "SECRET", CA: []byte("SECRET"), Proxy: "SECRET", GitHubApp: &GitHubApp{PrivateKey: []byte("SECRET")}}
 	raw, err := json.Marshal(struct{ A Auth }{a})
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,15 @@ func openLocal(dir string) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &localSession{filesystem.NewStorage(osfs.New(gitDir), cache.NewObjectLRUDefault())}, nil
+	storage := filesystem.NewStorage(osfs.New(gitDir), cache.NewObjectLRUDefault())
+	config, err := storage.Config()
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of %s: %w", gitDir, err)
+	}
+	if config.Raw.Section("extensions").Option("objectformat") == "sha256" {
+		return nil, errSHA256
+	}
+	return &localSession{storage}, nil
 }
 
 // gitFolder returns the folder with the object database of the repository in dir: itself if it is bare, .git, or where

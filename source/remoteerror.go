@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
+
+var errSHA256 = errors.New("the repository names its objects by SHA-256, which is not supported: make it anew with SHA-1")
 
 // explainRemote returns what to tell of an error of talking to a server: what is wrong and what to do, without
 // credentials and without the pages that servers answer with.
@@ -27,6 +30,8 @@ func explainRemote(err error, u remoteURL, auth Auth) error {
 		return fmt.Errorf("%w: check the URL; some servers also say so to those who may not read it: %s", transport.ErrRepositoryNotFound, authHint(u, auth))
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("the repository is empty: push a commit to it")
+	case strings.Contains(err.Error(), "object-format=sha256"):
+		return errSHA256
 	case errors.As(err, &unknownCA):
 		return errors.New("the server's certificate is signed by an unknown authority: add its CA to the Secret's key ca.crt")
 	case errors.As(err, &dns):

@@ -179,6 +179,9 @@ func TestRenderRefusesBadInput(t *testing.T) {
 		"loop/b.yaml":                      "-> a.yaml",
 		"dangling/a.yaml":                  "-> nothing.yaml",
 		"to-folder/a.yaml":                 "-> ../good",
+		"lfs/a.yaml":                       "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
+		"lfs-k/kustomization.yaml":         "configMapGenerator: [{name: a, files: [b.bin]}]",
+		"lfs-k/b.bin":                      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n",
 		"good/a.yaml":                      good,
 		"nested/k/kustomization.yaml":      "resources: [a.yaml]\n",
 		"nested/k/a.yaml":                  good,
@@ -252,6 +255,8 @@ func TestRenderRefusesBadInput(t *testing.T) {
 		"kustomize: an unknown field":           {dir: "unknown-k", want: []string{"unknown-k/kustomization.yaml", `unknown field "resourcez"`}},
 		"kustomize: a missing resource":         {dir: "missing-k", want: []string{"missing-k/kustomization.yaml", "missing-k/missing.yaml"}},
 		"kustomize: an object twice":            {dir: "double-k", want: []string{"double-k/kustomization.yaml", "double-k/b.yaml", "already registered id"}},
+		"an LFS pointer":                        {dir: "lfs", want: []string{"lfs/a.yaml is a Git LFS pointer"}},
+		"kustomize: an LFS pointer":             {dir: "lfs-k", want: []string{"lfs-k/kustomization.yaml", "lfs-k/b.bin is a Git LFS pointer"}},
 		"kustomize: Helm":                       {dir: "helm-k", want: []string{"helm-k/kustomization.yaml", "helm"}},
 		"kustomize: a function that executes":   {dir: "exec-k", want: []string{"exec-k/kustomization.yaml", "plugin"}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	gosync "sync"
@@ -42,8 +43,9 @@ type RepositoriesOptions struct {
 // Repositories are bare clones, one for each repository however many use it, below one folder. It may be used
 // concurrently. What it finds in the folder it goes on with; the folder must not be used by two at a time.
 type Repositories struct {
-	dir  string
-	opts RepositoriesOptions
+	dir    string
+	opts   RepositoriesOptions
+	tokens gitHubTokens
 
 	mu    gosync.Mutex
 	repos map[string]*repository
@@ -66,15 +68,16 @@ func NewRepositories(dir string, opts RepositoriesOptions) *Repositories {
 	if opts.OnFetch == nil {
 		opts.OnFetch = func(string, time.Duration, error) {}
 	}
-	return &Repositories{dir: dir, opts: opts, repos: map[string]*repository{}}
+	return &Repositories{dir: dir, opts: opts, tokens: gitHubTokens{clock: opts.Clock}, repos: map[string]*repository{}}
 }
 
 // A repository is one of Repositories. Its references are kept for each set of credentials, so that nobody learns from
 // the cache what the server would not tell them.
 type repository struct {
-	url   remoteURL
-	clone clone
-	opts  *RepositoriesOptions
+	url    remoteURL
+	clone  clone
+	opts   *RepositoriesOptions
+	tokens *gitHubTokens
 
 	flights singleflight.Group
 	mu      gosync.Mutex
@@ -99,7 +102,7 @@ func (r *Repositories) repository(rawURL string) (*repository, error) {
 		sum := sha256.Sum256([]byte(key))
 		dir := filepath.Join(r.dir, hex.EncodeToString(sum[:16]))
 		u.password = ""
-		repo = &repository{url: u, clone: clone{dir: dir}, opts: &r.opts, refs: map[string]askedRefs{}}
+		repo = &repository{url: u, clone: clone{dir: dir}, opts: &r.opts, tokens: &r.tokens, refs: map[string]askedRefs{}}
 		r.repos[key] = repo
 	}
 	return repo, nil
@@ -221,7 +224,7 @@ func (r *repository) askRefs(ctx context.Context, a access, maxAge time.Duration
 	}
 	return share(ctx, r, "refs "+a.key(), func(ctx context.Context) (*remoteRefs, error) {
 		start := r.opts.Clock.Now()
-		refs, err := listRefs(ctx, a)
+		refs, err := r.listRefs(ctx, a)
 		r.opts.OnRefs(r.url.String(), r.opts.Clock.Since(start), err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -235,8 +238,8 @@ func (r *repository) askRefs(ctx context.Context, a access, maxAge time.Duration
 	})
 }
 
-func listRefs(ctx context.Context, a access) (*remoteRefs, error) {
-	sess, err := dial(ctx, a.url, a.auth)
+func (r *repository) listRefs(ctx context.Context, a access) (*remoteRefs, error) {
+	sess, err := r.dial(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +249,14 @@ func listRefs(ctx context.Context, a access) (*remoteRefs, error) {
 		return nil, err
 	}
 	return newRemoteRefs(adv), nil
+}
+
+func (r *repository) dial(ctx context.Context, a access) (session, error) {
+	auth, err := r.tokens.authorize(ctx, a.auth)
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, a.url, auth)
 }
 
 // ensure fetches a commit if the clone does not have it.
@@ -277,15 +288,15 @@ func (r *repository) ensure(ctx context.Context, a access, refs *remoteRefs, rev
 	return nil
 }
 
-// tips returns the commits that branches and tags point to.
+// tips returns the commits that branches and tags point to, each once.
 func (r *remoteRefs) tips() []plumbing.Hash {
-	var tips []plumbing.Hash
+	tips := map[plumbing.Hash]struct{}{}
 	for name, h := range r.commits {
-		if _, ok := shortName(name); ok && !slices.Contains(tips, h) {
-			tips = append(tips, h)
+		if _, ok := shortName(name); ok {
+			tips[h] = struct{}{}
 		}
 	}
-	return tips
+	return slices.Collect(maps.Keys(tips))
 }
 
 // resolveShort finds a commit by the beginning of its hash, in the clone or else in all of the history.
@@ -322,7 +333,7 @@ func (r *repository) fetch(ctx context.Context, a access, wants []plumbing.Hash,
 }
 
 func (r *repository) fetchNow(ctx context.Context, a access, wants []plumbing.Hash, deep bool) error {
-	sess, err := dial(ctx, a.url, a.auth)
+	sess, err := r.dial(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -447,6 +447,38 @@ func TestACancelledContextEndsResolve(t *testing.T) {
 	}
 }
 
+func TestSHA256RepositoriesAreRefused(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{SSH: true, SHA256: true})
+	repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	for _, url := range []string{repo.URL(), repo.SSHURL(), repo.FileURL()} {
+		_, err := NewRepositories(t.TempDir(), RepositoriesOptions{}).Resolve(t.Context(), url,
+			Auth{Identity: repo.Identity(), KnownHosts: repo.KnownHosts()}, "main", 0)
+		if !errors.Is(err, errSHA256) {
+			t.Errorf("%s: %v, want that SHA-256 is not supported", url, err)
+		}
+	}
+}
+
+func TestManyReferencesDoNotHurt(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
+	commit := repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	packed := []byte("# pack-refs with: peeled fully-peeled sorted\n")
+	for i := range 100_000 {
+		packed = fmt.Appendf(packed, "%s refs/heads/b/%06d\n", commit, i)
+	}
+	if err := os.WriteFile(filepath.Join(repo.Dir(), "packed-refs"), packed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+	if got := readFile(t, r, repo.URL(), Auth{}, "b/077777", "a.yaml"); got != "1" {
+		t.Errorf("a.yaml = %q", got)
+	}
+	_, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "nope", time.Hour)
+	if err == nil || len(err.Error()) > 500 || !strings.Contains(err.Error(), "more") {
+		t.Errorf("error = %v, want a short one", err)
+	}
+}
+
 func TestRevisionsThatAreNotThere(t *testing.T) {
 	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 	empty := gitserver.New(t, t.TempDir(), gitserver.Options{})

@@ -36,7 +36,8 @@ func dial(ctx context.Context, u remoteURL, auth Auth) (session, error) {
 	}
 }
 
-func dialHTTP(u remoteURL, auth Auth) (session, error) {
+// newTransport returns an HTTP transport that trusts and goes through what auth says.
+func newTransport(auth Auth) (*http.Transport, error) {
 	tr := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		ForceAttemptHTTP2:   true,
@@ -44,6 +45,13 @@ func dialHTTP(u remoteURL, auth Auth) (session, error) {
 		// A session makes two requests, minutes apart from the next: keeping its connection open serves nobody.
 		MaxIdleConns:    2,
 		IdleConnTimeout: 10 * time.Second,
+	}
+	if auth.Proxy != "" {
+		proxy, err := url.Parse(auth.Proxy)
+		if err != nil || proxy.Host == "" {
+			return nil, errors.New("the Secret's key proxy is no URL: write http://host:port")
+		}
+		tr.Proxy = http.ProxyURL(proxy)
 	}
 	if len(auth.CA) > 0 {
 		pool, err := x509.SystemCertPool()
@@ -54,6 +62,14 @@ func dialHTTP(u remoteURL, auth Auth) (session, error) {
 			return nil, errors.New("the Secret's key ca.crt holds no PEM certificate")
 		}
 		tr.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return tr, nil
+}
+
+func dialHTTP(u remoteURL, auth Auth) (session, error) {
+	tr, err := newTransport(auth)
+	if err != nil {
+		return nil, err
 	}
 	ep, err := transport.NewEndpoint(u.scheme + "://" + u.host + (&url.URL{Path: u.path}).EscapedPath())
 	if err != nil {

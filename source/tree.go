@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,8 +102,13 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	if err := t.rec.file(real, e, content); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
+	if bytes.HasPrefix(content, []byte(lfsPointer)) {
+		return nil, fmt.Errorf("%s is a Git LFS pointer, not the file: LFS objects are not fetched; keep what is rendered in Git itself", name)
+	}
 	return content, nil
 }
+
+const lfsPointer = "version https://git-lfs.github.com/spec/v1\n"
 
 // ReadDir returns the names in a directory in order, those of directories with a slash at their end. A link to a
 // directory counts as a link: it has none.

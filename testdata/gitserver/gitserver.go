@@ -25,6 +25,7 @@ type Options struct {
 	Token              string // ask for HTTP bearer authentication
 	TLS                bool   // HTTPS, with a certificate of a CA of its own: see CA
 	SSH                bool   // serve over SSH as well: see SSHURL
+	SHA256             bool   // name objects by SHA-256
 }
 
 // DefaultBranch is the branch of Commit, and HEAD.
@@ -49,7 +50,11 @@ func New(t Reporter, dir string, opts Options) *Repository {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		t.Fatalf("making the repository: %v", err)
 	}
-	r.git(nil, "init", "--quiet", "--bare", "--initial-branch="+DefaultBranch)
+	format := "sha1"
+	if opts.SHA256 {
+		format = "sha256"
+	}
+	r.git(nil, "init", "--quiet", "--bare", "--initial-branch="+DefaultBranch, "--object-format="+format)
 	// As the large hosting services have it.
 	r.Config("uploadpack.allowAnySHA1InWant", "true")
 	var err error
