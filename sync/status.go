@@ -392,6 +392,8 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Failed", l.anyFailure())
 	case l.blocked != "":
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "Waiting", l.blocked)
+	case l.snap.set == nil:
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", "there is nothing to apply yet")
 	case s.Sync.Status == v1alpha1.Synced:
 		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
 	default:
