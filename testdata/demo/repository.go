@@ -33,7 +33,10 @@ func (s *stage) showRepository(ctx context.Context, opts options) error {
 	if err := s.startAgent(ctx, args...); err != nil {
 		return err
 	}
-	if _, err := s.until(ctx, func(ctx context.Context) (string, error) { _, err := s.application(ctx, "demo"); return "", err }); err != nil {
+	if _, err := s.until(ctx, func(ctx context.Context, s *stage) (string, error) {
+		_, err := s.application(ctx, "demo")
+		return "", err
+	}); err != nil {
 		return err
 	}
 	notReady := s.run(ctx, "trueup wait demo --timeout 2m")

@@ -45,9 +45,12 @@ func (s screen) title(text string) {
 	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, "── "+text+" "+rule))
 }
 
-func (s screen) say(text string) { fmt.Fprintln(s.out, strings.TrimSpace(text)) }
+func (s screen) say(text string) { fmt.Fprintln(s.out, strings.Trim(text, "\n")) }
 
-func (s screen) command(text string) { fmt.Fprintf(s.out, "\n%s\n", s.paint(cyan, "$ "+text)) }
+// command writes a command line, continued on the next where it is long.
+func (s screen) command(text string) {
+	fmt.Fprintf(s.out, "\n%s\n", s.paint(cyan, strings.Join(wrap("$ "+text, width-2, 4), " \\\n    ")))
+}
 
 func (s screen) seen(what string, after time.Duration) {
 	fmt.Fprintf(s.out, "%s %s %s\n", s.paint(green, "✔"), what, s.paint(dim, fmt.Sprintf("(%.1f s)", after.Seconds())))
@@ -56,16 +59,17 @@ func (s screen) seen(what string, after time.Duration) {
 // words in the output of commands that are worth a colour.
 var words = regexp.MustCompile(`\b(Synced|Healthy|Succeeded|OutOfSync|Degraded|Failed|Enforce|Yield|Hold)\b|^[+-].*`)
 
-// output writes what a command printed: indented, and long lines wrapped. Where lines are given, only those that
-// contain one of them are shown.
-func (s screen) output(text string, lines ...string) {
+// output writes what a command printed: indented, and long lines wrapped. Of the lines it writes those that match the
+// regular expression only, if there is one.
+func (s screen) output(text, only string) {
+	selected := regexp.MustCompile(only)
 	left := false
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		if !containsAny(line, lines) {
+		if !selected.MatchString(line) {
 			left = true
 			continue
 		}
-		for i, part := range wrap(line, width-4) {
+		for i, part := range wrap(line, width-2, 2) {
 			part = words.ReplaceAllStringFunc(part, func(word string) string { return s.paint(wordColor(word), word) })
 			fmt.Fprintln(s.out, strings.TrimRight("  "+strings.Repeat("  ", min(i, 1))+part, " "))
 		}
@@ -85,19 +89,10 @@ func wordColor(word string) string {
 	return green
 }
 
-func containsAny(line string, parts []string) bool {
-	for _, p := range parts {
-		if strings.Contains(line, p) {
-			return true
-		}
-	}
-	return len(parts) == 0
-}
-
-// wrap breaks a line at spaces, or within a word that is too long.
-func wrap(line string, width int) []string {
+// wrap breaks a line at spaces, or within a word that is too long. All parts but the first are shorter by hang.
+func wrap(line string, width, hang int) []string {
 	var parts []string
-	for rest := []rune(line); ; {
+	for rest := []rune(line); ; width, hang = width-hang, 0 {
 		if len(rest) <= width {
 			return append(parts, string(rest))
 		}

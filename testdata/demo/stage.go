@@ -39,12 +39,13 @@ type stage struct {
 	metrics       *metricsAPI           // what the autoscaler asks for the pods' load
 	agent         *exec.Cmd             // the agent; nil before it is started
 	agentEnded    chan error
-	film          *film // of the running step, if it has one
+	film          *film         // of the running step, if it has one
+	patience      time.Duration // with one sight
 }
 
 // setUp builds trueup and starts everything but the agent.
 func setUp(ctx context.Context, opts options, out screen) (_ *stage, err error) {
-	s := &stage{screen: out}
+	s := &stage{screen: out, patience: 45 * time.Second} // it takes a few on a machine with nothing else to do
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -167,7 +168,10 @@ func recoverGit(err *error) {
 // install brings the API and the agent's ServiceAccount with its permissions into the cluster. The pods there are
 // simulated, so the agent itself runs as a process of ours.
 func (s *stage) install(ctx context.Context, permissions string) error {
-	return s.run(ctx, "trueup install --print "+permissions+" | sed 's/replicas: 1/replicas: 0/' | kubectl apply --server-side -f -", "application", "serviceaccount", "deployment")
+	return s.show(ctx, command{
+		line: "trueup install --print " + permissions + " | sed 's/replicas: 1/replicas: 0/' | kubectl apply --server-side -f -",
+		only: "definition|serviceaccount|deployment",
+	})
 }
 
 // startAgent runs the agent as that ServiceAccount, with no more rights than it has.
@@ -246,12 +250,14 @@ func (s *stage) sh(ctx context.Context, command string) (string, error) {
 	return string(out), nil
 }
 
-// run shows a command and what it prints; where lines are given, only those that contain one of them.
-func (s *stage) run(ctx context.Context, command string, lines ...string) error {
-	s.command(command)
-	out, err := s.sh(ctx, command)
+// show runs a command, and shows it and what it prints.
+func (s *stage) show(ctx context.Context, c command) error {
+	s.command(c.line)
+	out, err := s.sh(ctx, c.line)
 	if err == nil {
-		s.output(out, lines...)
+		s.output(out, c.only)
 	}
 	return err
 }
+
+func (s *stage) run(ctx context.Context, line string) error { return s.show(ctx, command{line: line}) }

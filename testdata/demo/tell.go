@@ -24,24 +24,18 @@ type step struct {
 	show  []command
 }
 
-// sight is something that must come true. look returns an error as long as it is not so, and then a detail for people,
-// or "".
+// sight is something that must come true.
 type sight struct {
 	what string
-	look func(context.Context, *stage) (string, error)
+	look look
 }
 
-// command is run and shown; where there are lines, only those of its output that contain one of them.
-type command struct {
-	line  string
-	lines []string
-}
-
-// patience is how long one sight may take; all is well after a few seconds on a machine with nothing else to do.
-const patience = 45 * time.Second
+// command is run and shown. only, a regular expression, selects lines of its output; "" shows all.
+type command struct{ line, only string }
 
 // tell plays the steps. The error of one that does not happen names it.
 func (s *stage) tell(ctx context.Context, steps []step) error {
+	started := time.Now()
 	for i, step := range steps {
 		s.title(fmt.Sprintf("%d/%d  %s", i+1, len(steps), step.title))
 		s.say(step.tell)
@@ -49,6 +43,8 @@ func (s *stage) tell(ctx context.Context, steps []step) error {
 			return fmt.Errorf("step %d, %q, did not happen: %w", i+1, step.title, err)
 		}
 	}
+	s.say("")
+	s.seen("That was the story", time.Since(started))
 	return nil
 }
 
@@ -59,7 +55,7 @@ func (s *stage) play(ctx context.Context, step step) error {
 	started := time.Now()
 	s.say("")
 	for _, sight := range step.see {
-		detail, err := s.until(ctx, func(ctx context.Context) (string, error) { return sight.look(ctx, s) })
+		detail, err := s.until(ctx, sight.look)
 		if err != nil {
 			status, _ := s.sh(ctx, "trueup status shop") //nolint:errcheck // it only tells more about the error that there is
 			return fmt.Errorf("waiting for this: %s: %w\n\n%s\nThe end of the agent's log:\n%s", sight.what, err, status, s.agentLog(10))
@@ -67,7 +63,7 @@ func (s *stage) play(ctx context.Context, step step) error {
 		s.seen(sight.what+detail, time.Since(started))
 	}
 	for _, c := range step.show {
-		if err := s.run(ctx, c.line, c.lines...); err != nil {
+		if err := s.show(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -75,14 +71,14 @@ func (s *stage) play(ctx context.Context, step step) error {
 }
 
 // until looks until there is no error, the agent has ended, or patience has.
-func (s *stage) until(ctx context.Context, look func(context.Context) (string, error)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *stage) until(ctx context.Context, look look) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	var last error
 	for {
-		detail, err := look(ctx)
+		detail, err := look(ctx, s)
 		if err == nil {
 			return detail, nil
 		}
@@ -128,7 +124,7 @@ func (s *stage) commit(ctx context.Context, message string, edits ...edit) error
 	s.command(line)
 	out, err := s.sh(ctx, line+" && git show --format=%h --unified=0 --no-renames")
 	if err == nil {
-		s.output(changedLines(out))
+		s.output(changedLines(out), "")
 	}
 	return err
 }
@@ -188,7 +184,7 @@ func (s *stage) shoot(ctx context.Context, deployment string, field func(*appsv1
 			}
 		}
 	}()
-	_, err = s.until(ctx, func(context.Context) (string, error) {
+	_, err = s.until(ctx, func(context.Context, *stage) (string, error) {
 		if len(f.seen()) == 0 {
 			return "", errors.New("the watch has not begun")
 		}
