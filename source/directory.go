@@ -29,11 +29,11 @@ func renderDirectory(ctx context.Context, tree *Tree, dir string, opts Directory
 	if err != nil {
 		return nil, err
 	}
-	files, err := manifestFiles(ctx, tree, dir, "", sel)
+	out := &Rendered{Kind: KindDirectory}
+	files, err := manifestFiles(ctx, tree, dir, "", sel, out)
 	if err != nil {
 		return nil, err
 	}
-	out := &Rendered{Kind: KindDirectory}
 	manifests := 0
 	for _, file := range files {
 		if err := ctx.Err(); err != nil {
@@ -92,8 +92,8 @@ func parseFile(tree *Tree, file string) ([]manifest.Document, error) {
 }
 
 // manifestFiles returns the files below dir that the selector takes, relative to the tree. rel is dir relative to the
-// folder that is rendered.
-func manifestFiles(ctx context.Context, tree *Tree, dir, rel string, sel selector) ([]string, error) {
+// folder that is rendered. What is left out without being asked to is a warning of out.
+func manifestFiles(ctx context.Context, tree *Tree, dir, rel string, sel selector, out *Rendered) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -106,11 +106,13 @@ func manifestFiles(ctx context.Context, tree *Tree, dir, rel string, sel selecto
 		name, relName := path.Join(dir, e.name), path.Join(rel, e.name)
 		switch {
 		case e.kind == kindDir && sel.recurse:
-			below, err := manifestFiles(ctx, tree, name, relName, sel)
+			below, err := manifestFiles(ctx, tree, name, relName, sel, out)
 			if err != nil {
 				return nil, err
 			}
 			files = append(files, below...)
+		case e.kind == kindSubmodule && sel.recurse:
+			out.Warnings = append(out.Warnings, name+" is left out: it is a submodule, and submodules are not fetched")
 		case e.kind == kindFile || e.kind == kindLink:
 			if e.kind == kindLink {
 				// A link that leaves the repository is an error even where its name would not be rendered.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -9,10 +10,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// gitFiles reads the files of a commit from a clone.
+// gitFiles reads the files of a commit from a clone, and those of its submodules from theirs.
 type gitFiles struct {
-	clone *clone
-	root  plumbing.Hash
+	clone      *clone
+	root       plumbing.Hash
+	submodules *submodules // nil: they are shown as what they are
 }
 
 func treeEntries(t *object.Tree) []entry {
@@ -34,34 +36,65 @@ func treeEntries(t *object.Tree) []entry {
 }
 
 func (g gitFiles) lstat(name string) (entry, error) {
-	at := entry{kind: kindDir, hash: g.root.String()}
+	_, e, err := g.find(name)
+	return e, err
+}
+
+// find returns an entry and the clone that its content is in.
+func (g gitFiles) find(name string) (gitFiles, entry, error) {
+	at, done := entry{kind: kindDir, hash: g.root.String()}, ""
 	for rest := name; rest != ""; {
 		var first string
 		first, rest, _ = strings.Cut(rest, "/")
 		if at.kind != kindDir {
-			return entry{}, notExist(name)
+			return g, entry{}, notExist(name)
 		}
 		entries, err := g.clone.tree(plumbing.NewHash(at.hash))
 		if err != nil {
-			return entry{}, err
+			return g, entry{}, err
 		}
 		i, ok := slices.BinarySearchFunc(entries, first, func(e entry, n string) int { return strings.Compare(e.name, n) })
 		if !ok {
-			return entry{}, notExist(name)
+			return g, entry{}, notExist(name)
 		}
-		at = entries[i]
+		at, done = entries[i], path.Join(done, first)
+		if at.kind != kindSubmodule || g.submodules == nil {
+			continue
+		}
+		if sub, ok := g.submodules.open(done, at.hash); ok {
+			if rest != "" {
+				return sub.find(rest)
+			}
+			return sub, entry{first, kindDir, sub.root.String()}, nil
+		}
 	}
-	return at, nil
+	return g, at, nil
 }
 
 func (g gitFiles) readDir(name string) ([]entry, error) {
-	dir, err := g.lstat(name)
+	in, dir, err := g.find(name)
 	if err != nil {
 		return nil, err
 	}
-	return g.clone.tree(plumbing.NewHash(dir.hash))
+	entries, err := in.clone.tree(plumbing.NewHash(dir.hash))
+	if err != nil || !slices.ContainsFunc(entries, func(e entry) bool { return e.kind == kindSubmodule }) {
+		return entries, err
+	}
+	entries = slices.Clone(entries)
+	for i, e := range entries {
+		if e.kind == kindSubmodule {
+			if entries[i], err = g.lstat(path.Join(name, e.name)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return entries, nil
 }
 
 func (g gitFiles) read(name string, e entry) ([]byte, error) {
-	return g.clone.blob(name, plumbing.NewHash(e.hash))
+	in, _, err := g.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return in.clone.blob(name, plumbing.NewHash(e.hash))
 }

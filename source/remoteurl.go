@@ -81,6 +81,18 @@ func (u remoteURL) String() string {
 	return u.scheme + "://" + host + "/" + p
 }
 
+// raw returns the URL in a form that parseURL reads as the same, without the password.
+func (u remoteURL) raw() string {
+	user := u.username
+	if user != "" {
+		user += "@"
+	}
+	if u.scheme == "ssh" && !strings.HasPrefix(u.path, "/") {
+		return user + u.host + ":" + u.path
+	}
+	return u.scheme + "://" + user + u.host + (&url.URL{Path: u.path}).EscapedPath()
+}
+
 var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 
 // redact takes the password, and the username with it, out of whatever looks like a URL in s.

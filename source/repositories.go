@@ -34,6 +34,10 @@ type RepositoriesOptions struct {
 	MaxBytes int64         // that one fetch may receive; 1 GiB by default
 	Clock    clock.PassiveClock
 
+	// Submodules, if set, switches submodules on: it returns the credentials for one. The URL comes from a repository, so
+	// an error is the way to refuse it; one of a folder of this machine is refused without asking. It may block.
+	Submodules func(ctx context.Context, url string) (Auth, error)
+
 	// OnRefs and OnFetch, if set, are called after each time a server was asked for its references or for objects. The
 	// URL has no credentials. They must not block.
 	OnRefs  func(url string, d time.Duration, err error)
@@ -115,6 +119,10 @@ func (r *Repositories) repository(rawURL string) (*repository, error) {
 // maxAge ago, and for objects only if the commit is missing. Resolve blocks on the network until it is done, the timeout
 // of the options passes or ctx is cancelled. Callers that ask for the same share one conversation.
 func (r *Repositories) Resolve(ctx context.Context, url string, auth Auth, revision string, maxAge time.Duration) (Revision, error) {
+	return r.resolve(ctx, url, auth, revision, maxAge, 0)
+}
+
+func (r *Repositories) resolve(ctx context.Context, url string, auth Auth, revision string, maxAge time.Duration, depth int) (Revision, error) {
 	repo, err := r.repository(url)
 	if err != nil {
 		return Revision{}, err
@@ -127,6 +135,9 @@ func (r *Repositories) Resolve(ctx context.Context, url string, auth Auth, revis
 	rev, err := repo.resolve(ctx, access{u, auth}, revision, maxAge)
 	if err != nil {
 		return Revision{}, fmt.Errorf("resolving revision %q of %s: %w", revision, u, explainRemote(err, u, auth))
+	}
+	if err := r.fetchSubmodules(ctx, url, rev.Commit, depth); err != nil {
+		return Revision{}, fmt.Errorf("resolving revision %q of %s: %w", revision, u, err)
 	}
 	return rev, nil
 }
@@ -141,11 +152,11 @@ func (r *Repositories) Tree(ctx context.Context, url, commit string) (*Tree, err
 	if err != nil {
 		return nil, err
 	}
-	root, err := repo.clone.rootOf(plumbing.NewHash(commit))
+	files, err := r.files(repo, commit)
 	if err != nil {
 		return nil, fmt.Errorf("reading commit %s of %s: %w", commit, repo.url, err)
 	}
-	return &Tree{repository: repo.url.String(), name: commit, files: gitFiles{&repo.clone, root}}, nil
+	return &Tree{repository: repo.url.String(), name: commit, files: files}, nil
 }
 
 // access is how one caller reaches a repository.

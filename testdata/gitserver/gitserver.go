@@ -43,7 +43,7 @@ type Repository struct {
 	clock time.Time // of the latest commit
 }
 
-// New makes a bare repository in the folder dir, with no commits, and serves it. Failures go to t.
+// New makes the bare repository repo.git in the folder dir, with no commits, and serves it. Failures go to t.
 func New(t Reporter, dir string, opts Options) *Repository {
 	t.Helper()
 	r := &Repository{t: t, dir: filepath.Join(dir, "repo.git"), opts: opts, clock: time.Now().Truncate(time.Second)}
@@ -117,6 +117,7 @@ type Change struct {
 	Path    string
 	Content string
 	Symlink bool // Content is the target of a symbolic link
+	Gitlink bool // Content is the commit of a submodule
 	Delete  bool
 }
 
@@ -159,6 +160,8 @@ func (r *Repository) CommitTo(branch, message string, changes ...Change) string 
 			fmt.Fprintf(&in, "D %s\n", c.Path)
 		case c.Symlink:
 			fmt.Fprintf(&in, "M 120000 inline %s\ndata %d\n%s\n", c.Path, len(c.Content), c.Content)
+		case c.Gitlink:
+			fmt.Fprintf(&in, "M 160000 %s %s\n", c.Content, c.Path)
 		default:
 			fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", c.Path, len(c.Content), c.Content)
 		}
