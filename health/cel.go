@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -17,8 +18,8 @@ import (
 // its own length, because no function here gives more than it was given.
 const costLimit = 1_000
 
-// newEnv declares what an expression may use; the comment of Rule lists it.
-func newEnv() (*cel.Env, error) {
+// environment declares what an expression may use; the comment of Rule lists it.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("object", cel.DynType),
 		cel.OptionalTypes(),
@@ -49,7 +50,7 @@ func newEnv() (*cel.Env, error) {
 		}),
 		reader("present", cel.BoolType, func(o fields.Map, path string) ref.Val { return types.Bool(o.Dig(path) != nil) }),
 	)
-}
+})
 
 // reader declares a function object.NAME(string) that reads the object in place.
 func reader(name string, result *cel.Type, read func(o fields.Map, arg string) ref.Val) cel.EnvOption {

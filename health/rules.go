@@ -143,7 +143,7 @@ type ruleSet struct {
 }
 
 func newRuleSet(rules []Rule) (*ruleSet, error) {
-	env, err := newEnv()
+	env, err := environment()
 	if err != nil {
 		return nil, fmt.Errorf("setting up CEL: %w", err)
 	}

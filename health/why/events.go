@@ -26,7 +26,8 @@ func readEvent(o fields.Map) Event {
 		group = ""
 	}
 	e := Event{
-		Type: o.Str("type"), Reason: o.Str("reason"), Message: strings.TrimSpace(cmp.Or(o.Str("message"), o.Str("note"))),
+		Type: o.Str("type"), Reason: o.Str("reason"),
+		Message: strings.TrimSpace(strings.TrimPrefix(cmp.Or(o.Str("message"), o.Str("note")), "(combined from similar events): ")),
 		About: Ref{Group: group, Kind: about.Str("kind"), Namespace: about.Str("namespace"), Name: about.Str("name")},
 		Count: max(1, o.Num("count"), o.Num("deprecatedCount"), o.At("series").Num("count")),
 	}
@@ -81,22 +82,23 @@ func (x *index) relevant(chain []Link) []Event {
 	return all
 }
 
-// merge adds e to what was said alike of the object that ref stands for.
+// merge adds e to what was said alike of the object that ref stands for, and keeps the newest message.
 func merge(merged map[Event]Event, e Event, ref Ref) {
 	message := e.Message
 	if e.About.Name != ref.Name {
 		message = strings.ReplaceAll(message, e.About.Name, ref.Name)
 	}
 	key := Event{Type: e.Type, Reason: e.Reason, Message: address.ReplaceAllString(message, "IP"), About: ref}
-	sum := merged[key]
-	if sum.Message == "" || message < sum.Message {
-		sum.Message = message
+	if e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate" {
+		key.Message = "" // it has another pod's name each time
+	}
+	sum, seen := merged[key]
+	newer := e.Time.Compare(sum.Time)
+	if !seen || newer > 0 || newer == 0 && message < sum.Message {
+		sum.Message, sum.Time = message, e.Time
 	}
 	sum.Type, sum.Reason, sum.About = e.Type, e.Reason, ref
 	sum.Count += e.Count
-	if e.Time.After(sum.Time) {
-		sum.Time = e.Time
-	}
 	merged[key] = sum
 }
 

@@ -118,7 +118,7 @@ func (w *walk) namespace(o *object) {
 	w.link(o.Ref, o.deleted(), "%s", o.health.Message)
 	next := describe(o.Ref)
 	if m := remaining.FindStringSubmatch(o.status.Condition("NamespaceContentRemaining").Message); m != nil {
-		next = fmt.Sprintf("kubectl get -n %s %s -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers", o.Name, m[1])
+		next = fmt.Sprintf("kubectl get -n %s %s -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers", o.Name, strings.TrimSuffix(m[1], "."))
 	}
 	var left []*object // the first of those with finalizers, and all that are of its kind
 	for _, other := range w.all {

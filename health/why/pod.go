@@ -129,9 +129,12 @@ func (w *walk) failed(p *object) (finding, bool) {
 			return f, true
 		}
 	}
-	said := "failed: " + p.health.Message
+	said := "failed"
 	if reason := p.status.Str("reason"); reason != "" {
-		said = fmt.Sprintf("failed (%s): %s", reason, p.health.Message)
+		said += " (" + reason + ")"
+	}
+	if message := p.status.Str("message"); message != "" {
+		said += ": " + message
 	}
 	return finding{state: said, cause: said, next: describe(p.Ref)}, true
 }

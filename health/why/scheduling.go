@@ -38,7 +38,8 @@ func (w *walk) unscheduled(p *object) (finding, bool) {
 	if f, ok := w.unbound(p, c.Message); ok {
 		return f, true
 	}
-	f := finding{state: "scheduling: " + c.Text(), cause: "cannot be scheduled: " + c.Text(), since: since, next: describe(p.Ref)}
+	said, _, _ := strings.Cut(c.Text(), " preemption: ") // that no pod can make room says nothing new
+	f := finding{state: "scheduling: " + said, cause: "cannot be scheduled: " + said, since: since, next: describe(p.Ref)}
 	for _, node := range w.byKind["Node"] {
 		reasons := refusals(p, node)
 		if len(reasons) > 0 && len(f.notes) < maxNodes {
