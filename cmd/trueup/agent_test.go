@@ -72,9 +72,8 @@ func configMap(name, value string) string {
 // startAgent runs an agent for one repository, in the namespace of e.
 func (e *env) startAgent(t *testing.T, repo *repository, args ...string) *command {
 	t.Helper()
-	t.Setenv("POD_NAMESPACE", e.namespace)
 	return e.start(t, append([]string{"agent", "--repo", "file://" + repo.dir, "--path", "deploy", "--namespace", e.namespace,
-		"--metrics-address", "", "--cache-dir", t.TempDir(), "--poll-interval", "1s"}, args...)...)
+		"--application-namespace", e.namespace, "--leader-elect-namespace", e.namespace, "--metrics-address", "", "--cache-dir", t.TempDir(), "--poll-interval", "1s"}, args...)...)
 }
 
 func TestAgentKeepsOneRepositoryTrue(t *testing.T) {
@@ -112,7 +111,7 @@ func TestAgentKeepsOneRepositoryTrue(t *testing.T) {
 	contains(t, out, "key: one")
 
 	agent.cancel()
-	if code := agent.wait(t); code != 0 && code != 130 {
+	if code := agent.wait(t); code != 0 {
 		t.Errorf("after an interrupt the exit code is %d: %s", code, agent.err.String())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	gosync "sync"
 	"testing"
@@ -22,7 +24,15 @@ type env struct {
 	namespace string
 }
 
+// newEnv makes the test one that runs beside others: what it does stays in its namespace.
 func newEnv(t *testing.T) *env {
+	t.Helper()
+	t.Parallel()
+	return otherEnv(t)
+}
+
+// otherEnv is one more, for a test that has one already.
+func otherEnv(t *testing.T) *env {
 	t.Helper()
 	kube := kubetest.Shared(t)
 	cl := connectTo(t, kube.Kubeconfig())
@@ -72,12 +82,31 @@ func (e *env) start(t *testing.T, args ...string) *command {
 	return start(t, append([]string{"--kubeconfig", e.kube.Kubeconfig()}, args...)...)
 }
 
+// start runs the program, as TestMain has put it into the path.
 func start(t *testing.T, args ...string) *command {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	c := &command{code: make(chan int, 1), cancel: cancel}
-	go func() { c.code <- run(ctx, args, strings.NewReader(""), &c.out, &c.err) }()
-	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "trueup", args...)
+	cmd.Stdout, cmd.Stderr = &c.out, &c.err
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := cmd.Wait() // the exit code says it, unless the program was killed
+		if cmd.ProcessState.ExitCode() < 0 {
+			fmt.Fprintln(&c.err, err)
+		}
+		c.code <- cmd.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 	return c
 }
 

@@ -18,20 +18,21 @@ import (
 	"github.com/trueup/trueup/testdata/kubetest"
 )
 
-// ownEnv has a cluster to itself: installing and uninstalling concerns all of it.
-func ownEnv(t *testing.T) *env {
-	t.Helper()
+// TestInstallation has a cluster to itself: installing and uninstalling concerns all of it.
+func TestInstallation(t *testing.T) {
+	t.Parallel()
 	kube, err := kubetest.Start(context.WithoutCancel(t.Context()), kubetest.Options{Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(kube.Stop)
-	return &env{cluster: connectTo(t, kube.Kubeconfig()), kube: kube, namespace: deploy.Namespace}
+	e := &env{cluster: connectTo(t, kube.Kubeconfig()), kube: kube, namespace: deploy.Namespace}
+	t.Run("install, use and uninstall", e.testInstallAndUninstall)
+	t.Run("kubectl installs the same", e.testKubectlInstallsTheSame)
+	t.Run("install says what it waits for", e.testInstallSaysWhatItWaitsFor)
 }
 
-func TestInstallAndUninstall(t *testing.T) {
-	e := ownEnv(t)
-
+func (e *env) testInstallAndUninstall(t *testing.T) {
 	_, errOut := e.run(t, 1, "status")
 	contains(t, errOut, `trueup: trueup is not installed in this cluster: run "trueup install"`)
 	_, errOut = e.run(t, 1, "sync", "shop")
@@ -148,8 +149,7 @@ func (e *env) checkPermissions(t *testing.T) {
 	}
 }
 
-func TestKubectlInstallsTheSame(t *testing.T) {
-	e := ownEnv(t)
+func (e *env) testKubectlInstallsTheSame(t *testing.T) {
 	e.kube.Kubectl(t, "", "apply", "-k", "../../deploy")
 	e.kube.Kubectl(t, "", "rollout", "status", "-n", deploy.Namespace, "deployment/"+deploy.Deployment, "--timeout=60s")
 	out, _ := e.run(t, 0, "install")
@@ -165,8 +165,7 @@ func TestKubectlInstallsTheSame(t *testing.T) {
 	}
 }
 
-func TestInstallSaysWhatItWaitsFor(t *testing.T) {
-	e := ownEnv(t)
+func (e *env) testInstallSaysWhatItWaitsFor(t *testing.T) {
 	// A quota without room for a Pod: the Deployment cannot become ready.
 	if _, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: deploy.Namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

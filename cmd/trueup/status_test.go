@@ -174,7 +174,7 @@ func TestStatusWatchOfOneEndsWithIt(t *testing.T) {
 }
 
 func TestAnApplicationIsFoundByItsName(t *testing.T) {
-	e, other := newEnv(t), newEnv(t)
+	e, other := newEnv(t), otherEnv(t)
 	// Other tests have Applications in this cluster, too: these names are nobody else's.
 	only, both := "only-"+e.namespace, "both-"+e.namespace
 	e.createApp(t, only)
