@@ -78,7 +78,8 @@ func TestBigObjects(t *testing.T) {
 		return list
 	}
 	cond := map[string]any{"type": "Ready", "status": "True", "reason": "Ready", "severity": "Info"}
-	parent := map[string]any{"conditions": many(cond), "level": "INFO", "state": "RUNNING", "errors": many(cond), "namespace": "a"}
+	conditions := many(cond)
+	parents := many(map[string]any{"conditions": conditions, "level": "INFO", "state": "RUNNING", "errors": conditions, "namespace": "a"})
 	seen := make(map[string]bool)
 	for _, f := range loadFixtures(t) {
 		if seen[f.want.Rule] {
@@ -86,17 +87,17 @@ func TestBigObjects(t *testing.T) {
 		}
 		seen[f.want.Rule] = true
 		for sentence, change := range map[string]func(o map[string]any){
-			"with 40,000 conditions": func(o map[string]any) { o["status"] = map[string]any{"conditions": many(cond)} },
+			"with 40,000 conditions": func(o map[string]any) { o["status"] = map[string]any{"conditions": conditions} },
 			"with 40,000 of all else": func(o map[string]any) {
 				status := map[string]any{}
 				for _, key := range []string{
 					"parents", "ancestors", "listeners", "byPod", "bindings", "validationMessages", "containerStatuses",
 					"initContainerStatuses", "failedNamespaces", "errors", "connectorStatus", "active",
 				} {
-					status[key] = many(parent)
+					status[key] = parents
 				}
-				status["conditions"] = many(parent)
-				o["status"], o["endpoints"], o["webhooks"] = status, many(parent), many(parent)
+				status["conditions"] = parents
+				o["status"], o["endpoints"], o["webhooks"] = status, parents, parents
 			},
 			"with a megabyte of text": func(o map[string]any) {
 				c := map[string]any{"type": "Ready", "status": long, "reason": long, "message": long}

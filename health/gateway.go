@@ -28,17 +28,18 @@ func gateway(_ *Judge, o, status fields.Map) Result {
 // byParents judges what attaches to others and has conditions for each of them: a route's status.parents, a policy's
 // status.ancestors. ok is false where status has neither.
 func byParents(o, status fields.Map) (worst Result, ok bool) {
-	for _, list := range []struct{ key, ref, what string }{{"parents", "parentRef", "parent"}, {"ancestors", "ancestorRef", "ancestor"}} {
-		parents := status.List(list.key)
-		for _, v := range parents[:min(len(parents), fields.MaxParents)] {
-			parent := fields.Of(v)
-			r, says := byConditions(o, parent)
-			if !says || ok && !r.Code.WorseThan(worst.Code) {
-				continue
-			}
-			worst, ok = r, true
-			worst.Message = fmt.Sprintf("%s %s: %s", list.what, parent.At(list.ref).Str("name"), r.Message)
+	list, ref, what := status.List("parents"), "parentRef", "parent"
+	if len(list) == 0 {
+		list, ref, what = status.List("ancestors"), "ancestorRef", "ancestor"
+	}
+	for _, v := range list[:min(len(list), fields.MaxParents)] {
+		parent := fields.Of(v)
+		r, says := byConditions(o, parent)
+		if !says || ok && !r.Code.WorseThan(worst.Code) {
+			continue
 		}
+		worst, ok = r, true
+		worst.Message = fmt.Sprintf("%s %s: %s", what, parent.At(ref).Str("name"), r.Message)
 	}
 	worst.Rule = "conditions"
 	return worst, ok

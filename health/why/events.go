@@ -28,8 +28,8 @@ func readEvent(o fields.Map) Event {
 	e := Event{
 		Type: o.Str("type"), Reason: o.Str("reason"),
 		Message: strings.TrimSpace(strings.TrimPrefix(cmp.Or(o.Str("message"), o.Str("note")), "(combined from similar events): ")),
-		About: Ref{Group: group, Kind: about.Str("kind"), Namespace: about.Str("namespace"), Name: about.Str("name")},
-		Count: max(1, o.Num("count"), o.Num("deprecatedCount"), o.At("series").Num("count")),
+		About:   Ref{Group: group, Kind: about.Str("kind"), Namespace: about.Str("namespace"), Name: about.Str("name")},
+		Count:   max(1, o.Num("count"), o.Num("deprecatedCount"), o.At("series").Num("count")),
 	}
 	for _, at := range []string{
 		o.At("series").Str("lastObservedTime"), o.Str("lastTimestamp"), o.Str("deprecatedLastTimestamp"), o.Str("eventTime"),
