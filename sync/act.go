@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	gosync "sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,8 +101,7 @@ func (c *Controller) reread(ctx context.Context, l *look, steps []*Step) {
 		}
 		switch {
 		case apierrors.IsNotFound(err):
-			l.did.again = true
-			l.st.wake(s.ID)
+			l.lookAgain(s)
 			s.Op = OpNone
 		case err != nil:
 			c.fail(l, s, err)
@@ -116,6 +116,9 @@ func (c *Controller) reread(ctx context.Context, l *look, steps []*Step) {
 func (l *look) due(step *Step) bool {
 	if l.input.Request != nil {
 		return true
+	}
+	if p := l.st.pauses[step.ID]; p != nil && l.now.Before(p.until) {
+		return false
 	}
 	r, f := l.st.retry, l.st.failures[step.ID]
 	waits := step.Op != OpHeal && r.err != nil && l.now.Before(r.until)
@@ -214,7 +217,7 @@ func (c *Controller) check(ctx context.Context, l *look, writes []*write, prunes
 		case err == nil:
 			keep = append(keep, w)
 		case errors.Is(err, errLookAgain):
-			l.did.again = true
+			l.lookAgain(w.step)
 		default:
 			f := c.fail(l, w.step, err)
 			if w.step.Op != OpHeal && stopsSync(f.class) {
@@ -272,6 +275,26 @@ func (c *Controller) dryRun(ctx context.Context, l *look, writes []*write) {
 
 // errLookAgain says that an object is not what the step was decided on.
 var errLookAgain = errors.New("the object has changed meanwhile")
+
+// lookAgain has an object looked at again: at once the first time, and ever later while it keeps changing under us, so
+// that one whose owner writes without end costs little.
+func (l *look) lookAgain(s *Step) {
+	l.did.again = true
+	l.st.wake(s.ID)
+	p := l.st.pauses[s.ID]
+	if p == nil {
+		p = &pause{}
+		l.st.pauses[s.ID] = p
+	} else {
+		p.wait = min(max(2*p.wait, shortestPause), longestPause)
+	}
+	p.until = l.now.Add(p.wait)
+}
+
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 10 * time.Second
+)
 
 // settle decides what the answer to a dry-run means for a write: nil to go on with it.
 func (c *Controller) settle(ctx context.Context, l *look, w *write) error {
@@ -370,14 +393,14 @@ func (c *Controller) applyAll(ctx context.Context, l *look, writes []*write) {
 func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 	switch {
 	case err != nil && apply.Classify(err) == apply.Conflict:
-		l.did.again = true
-		l.st.wake(step.ID)
+		l.lookAgain(step)
 		return
 	case err != nil:
 		c.fail(l, step, err)
 		return
 	}
 	delete(l.st.failures, step.ID)
+	delete(l.st.pauses, step.ID)
 	switch step.Op {
 	case OpCreate:
 		l.did.created++

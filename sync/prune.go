@@ -48,9 +48,9 @@ func (c *Controller) pruneAll(ctx context.Context, l *look, prunes []*Step) {
 			c.live.deleted(s.ID, s.Observed.UID)
 			delete(l.st.steps, s.ID)
 			delete(l.st.failures, s.ID)
+			delete(l.st.pauses, s.ID)
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			l.did.again = true
-			l.st.wake(s.ID)
+			l.lookAgain(s)
 		default:
 			c.fail(l, s, err)
 		}

@@ -43,6 +43,9 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 		for _, f := range l.st.failures {
 			sooner(f.until)
 		}
+		for _, p := range l.st.pauses {
+			sooner(p.until)
+		}
 		if l.st.retry.err != nil {
 			sooner(l.st.retry.until)
 		}

@@ -27,6 +27,7 @@ type appState struct {
 	looked     *snapshot         // what that look compared with
 	generation int64             // of the spec at that look
 	failures   map[diff.ID]*failure
+	pauses     map[diff.ID]*pause
 	fights     map[fightKey]*fight
 	retry      retry
 	last       *v1alpha1.Application // as our last status patch answered
@@ -54,6 +55,12 @@ type failure struct {
 	until time.Time
 }
 
+// pause is an object that has changed while it was written.
+type pause struct {
+	wait  time.Duration
+	until time.Time
+}
+
 // retry is a sync that was refused as a whole.
 type retry struct {
 	times int64
@@ -73,6 +80,11 @@ func (s *appState) look(snap *snapshot, generation int64, steps map[diff.ID]*Ste
 			delete(s.failures, id)
 		}
 	}
+	for id := range s.pauses {
+		if step := steps[id]; step == nil || step.Op == OpNone {
+			delete(s.pauses, id)
+		}
+	}
 	s.looked, s.generation, s.steps = snap, generation, steps
 }
 
@@ -90,7 +102,7 @@ func unservable(steps map[diff.ID]*Step) int {
 func newAppState() *appState {
 	return &appState{
 		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
-		failures: map[diff.ID]*failure{}, fights: map[fightKey]*fight{},
+		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, fights: map[fightKey]*fight{},
 	}
 }
 

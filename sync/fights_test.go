@@ -1,0 +1,308 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/trueup/trueup/sync/v1alpha1"
+	"github.com/trueup/trueup/testdata/kubetest"
+)
+
+// write changes a ConfigMap's mode as a field manager.
+func (w *world) write(manager, name, mode string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"data":{"mode":%q}}`, mode)
+	if _, err := w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// realWrites are the agent's writes that took effect.
+func (w *world) realWrites(since kubetest.AuditMark) int {
+	n := 0
+	for _, e := range w.writes(since) {
+		if !strings.Contains(e.URI, "dryRun") && e.Code < 300 {
+			n++
+		}
+	}
+	return n
+}
+
+func contested(app *v1alpha1.Application) error {
+	d := drift(app, ".data.mode")
+	if d == nil || d.Decision != "Hold" || d.HeldUntil == nil || !strings.Contains(d.Reason, "contested") {
+		return fmt.Errorf("want the field contested, got %+v", d)
+	}
+	return nil
+}
+
+func TestFightIsBrokenOffRememberedAndTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+
+	// A controller that writes the field fifty times a second.
+	mark := w.AuditMark(t)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				patch := fmt.Sprintf(`{"data":{"mode":"theirs-%d"}}`, i)
+				_, _ = w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(ctx, "settings", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "some-operator"})
+			}
+		}
+	}()
+	app := w.until("shop", contested)
+	if app.Status.Sync.Status != v1alpha1.OutOfSync {
+		t.Errorf("a held field is OutOfSync, got %s", app.Status.Sync.Status)
+	}
+	held := w.AuditMark(t)
+	version := app.ResourceVersion
+	seen := w.passes()
+	kubetest.Eventually(t, patience, func() error {
+		if w.passes() < seen+8 {
+			return fmt.Errorf("waiting for the loop to have looked at many more writes")
+		}
+		return nil
+	})
+	if n := w.realWrites(mark); n > 5 {
+		t.Errorf("writes from us in the fight: got %d, want at most 5", n)
+	}
+	if n := len(w.writes(held)); n > 0 {
+		t.Errorf("while the field is held nothing is written, got %d", n)
+	}
+	if got := w.get("shop").ResourceVersion; got != version {
+		t.Errorf("the status of a held field is written once, not with each flip")
+	}
+
+	// A restart does not forget it.
+	w.stop()
+	w.start()
+	restarted := w.AuditMark(t)
+	kubetest.Eventually(t, patience, func() error {
+		if w.passes() < 4 {
+			return fmt.Errorf("the new agent has not looked yet")
+		}
+		return nil
+	})
+	if n := w.realWrites(restarted); n > 0 {
+		t.Errorf("a restarted agent should remember the fight, but wrote %d times", n)
+	}
+	stop()
+	<-done
+
+	// Everything else goes on: another object heals, and a change of Git closes the breaker.
+	commit = w.git.Commit(map[string]string{"shop/settings.yaml": strings.ReplaceAll(configMap, "production", "test")}, "change")
+	w.until("shop", synced(commit))
+	if got := w.setting("settings"); got != "test" {
+		t.Errorf("mode: got %s, want test", got)
+	}
+}
+
+func TestSyncRequestClosesTheBreaker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	for i := 0; drift(w.get("shop"), ".data.mode") == nil || contested(w.get("shop")) != nil; i++ {
+		if i > 10 {
+			t.Fatal("the breaker has not tripped")
+		}
+		w.write("some-operator", "settings", fmt.Sprintf("theirs-%d", i))
+		kubetest.Eventually(t, patience, func() error {
+			if w.setting("settings") != "production" && contested(w.get("shop")) != nil {
+				return fmt.Errorf("neither healed nor held")
+			}
+			return nil
+		})
+	}
+	w.kubectl("annotate", "application", "shop", v1alpha1.AnnotationSync+`={"id":"again","by":"anna"}`)
+	w.until("shop", synced(commit))
+	if got := w.setting("settings"); got != "production" {
+		t.Errorf("mode: got %s, want production", got)
+	}
+}
+
+func TestOtherAppliersAreNotForced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	w.Kubectl(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {mode: theirs}}", "apply", "-n", w.ns, "--server-side", "--field-manager=argocd-controller", "--force-conflicts", "-f", "-")
+	w.until("shop", func(app *v1alpha1.Application) error {
+		d := drift(app, ".data.mode")
+		if app.Status.Sync.Status != v1alpha1.OutOfSync || d == nil || d.Decision != "Hold" || d.Manager != "argocd-controller" {
+			return fmt.Errorf("want the field held, got %s and %+v", app.Status.Sync.Status, d)
+		}
+		return nil
+	})
+	commit = w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  level: high\n"}, "second")
+	w.until("shop", func(app *v1alpha1.Application) error {
+		if got := w.kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.mode} {.data.level}"); got != "theirs high" {
+			return fmt.Errorf("want the other field to arrive, got %s", got)
+		}
+		return nil
+	})
+}
+
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// Row by row: what was there before, and what it is afterwards.
+	for _, c := range []struct{ name, manifest, args string }{
+		{"applied", "data: {mode: old, more: theirs}", "apply"},
+		{"created", "data: {mode: old, more: theirs}", "create"},
+		{"serverside", "data: {mode: old, more: theirs}", "apply --server-side --field-manager=kubectl"},
+	} {
+		manifest := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, labels: {team: blue}}, %s}", c.name, c.manifest)
+		w.Kubectl(t, manifest, append(strings.Fields(c.args), "-n", w.ns, "-f", "-")...)
+	}
+	files := map[string]string{}
+	for _, name := range []string{"applied", "created", "serverside"} {
+		files["shop/"+name+".yaml"] = fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {mode: production}}", name)
+	}
+	commit := w.git.Commit(files, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	for _, name := range []string{"applied", "created"} {
+		if got := w.kubectl("get", "configmap", name, "-o", "jsonpath={.data}"); got != `{"mode":"production"}` {
+			t.Errorf("%s: what is not in Git goes away: got %s", name, got)
+		}
+	}
+	if got := w.kubectl("get", "configmap", "serverside", "-o", "jsonpath={.data.mode}"); got != "production" {
+		t.Errorf("serverside: got %s", got)
+	}
+}
+
+func TestClaimedObjectsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, claim := range map[string]string{
+		"argo": "annotations: {argocd.argoproj.io/tracking-id: 'web:/ConfigMap:x/argo'}",
+		"flux": "labels: {kustomize.toolkit.fluxcd.io/name: web, kustomize.toolkit.fluxcd.io/namespace: flux-system}",
+		"helm": "annotations: {meta.helm.sh/release-name: web, meta.helm.sh/release-namespace: x}",
+	} {
+		w.Kubectl(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, %s}, data: {mode: theirs}}", name, claim), "create", "-n", w.ns, "-f", "-")
+	}
+	commit := w.git.Commit(map[string]string{
+		"other/shared.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: theirs}}",
+		"shop/all.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: argo}, data: {mode: production}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: flux}, data: {mode: production}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: helm}, data: {mode: production}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: shared}, data: {mode: production}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: ours}, data: {mode: production}}
+`}, "first")
+	w.app("other")
+	w.until("other", synced(commit))
+	w.app("shop")
+	owners := map[string]string{"argo": "Argo CD", "flux": "Flux", "helm": "Helm", "shared": w.ns + "/other"}
+	w.until("shop", func(app *v1alpha1.Application) error {
+		refused := map[string]string{}
+		for _, r := range app.Status.Resources {
+			if r.Reason == "Refused" {
+				refused[r.Name] = r.Message
+			}
+		}
+		for name, owner := range owners {
+			if !strings.Contains(refused[name], owner) || !strings.Contains(refused[name], "Adopt=true") {
+				return fmt.Errorf("%s: want a refusal that names %s and the way out, got %q", name, owner, refused[name])
+			}
+		}
+		return nil
+	})
+	modes := func() string {
+		return w.kubectl("get", "configmaps", "argo", "flux", "helm", "shared", "ours", "-o", "jsonpath={.items[*].data.mode}")
+	}
+	w.eventually("theirs theirs theirs theirs production", modes)
+	w.kubectl("patch", "application", "shop", "--type=merge", "-p", `{"spec":{"syncPolicy":{"syncOptions":["Adopt=true"]}}}`)
+	w.kubectl("delete", "application", "other")
+	w.eventually("production production production production production", modes)
+	w.until("shop", synced(commit))
+}
+
+func TestFieldPolicies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n"}, "first")
+	group := ""
+	w.app("shop", func(app *v1alpha1.Application) {
+		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{
+			{Group: &group, Kind: "ConfigMap", Paths: []string{".data.mode"}, Managers: []string{"some-*"}, Policy: v1alpha1.PolicyYield},
+			{Kind: "ConfigMap", Name: "sett*", Paths: []string{"/data/level"}, Policy: v1alpha1.PolicyHold},
+			{Kind: "ConfigMap", Paths: []string{".data.note"}, Policy: v1alpha1.PolicyCreateOnly},
+		}
+		app.Spec.IgnoreDifferences = []v1alpha1.IgnoreDifference{{Kind: "ConfigMap", JSONPointers: []string{"/data/size"}}}
+	})
+	w.until("shop", synced(commit))
+	patch := `{"data":{"mode":"theirs","level":"theirs","size":"theirs","note":"theirs"}}`
+	if _, err := w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(context.Background(), "settings", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "some-operator"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{".data.mode": "Yield", ".data.level": "Hold", ".data.size": "Yield", ".data.note": "Yield"}
+	w.until("shop", func(app *v1alpha1.Application) error {
+		for path, decision := range want {
+			if d := drift(app, path); d == nil || d.Decision != decision {
+				return fmt.Errorf("%s: want %s, got %+v", path, decision, d)
+			}
+		}
+		if app.Status.Sync.Status != v1alpha1.OutOfSync {
+			return fmt.Errorf("a held field is OutOfSync")
+		}
+		return nil
+	})
+	// A change in Git arrives, and takes none of them.
+	w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  size: big\n  level: high\n  note: second\n  more: \"1\"\n"}, "second")
+	w.eventually("theirs theirs theirs theirs 1", func() string {
+		return w.kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.mode} {.data.level} {.data.size} {.data.note} {.data.more}")
+	})
+	// The person's word on the mode is for one manager only: another's change is healed.
+	w.write("another-operator", "settings", "broken")
+	w.eventually("production", func() string { return w.setting("settings") })
+}
+
+func TestThousandObjectsChangedAtOnceAreHealedFairly(t *testing.T) {
+	w := newWorld(t)
+	files := manyObjects(1000)
+	files["shop/settings.yaml"] = configMap
+	commit := w.git.Commit(files, "many")
+	w.app("many")
+	w.app("shop")
+	w.until("many", synced(commit))
+	w.until("shop", synced(commit))
+	w.kubectl("label", "configmaps", "-l", v1alpha1.LabelApp+"=many", "tier=broken", "--overwrite")
+	start := time.Now()
+	w.write("kubectl-edit", "settings", "broken")
+	w.eventually("production", func() string { return w.setting("settings") })
+	t.Logf("the small Application was healed after %s", time.Since(start).Round(10*time.Millisecond))
+	kubetest.Eventually(t, patience, func() error {
+		if broken := len(strings.Fields(w.kubectl("get", "configmaps", "-l", "tier=broken", "-o", "name"))); broken > 0 {
+			return fmt.Errorf("%d are still broken", broken)
+		}
+		return nil
+	})
+	w.until("many", synced(commit))
+	if n := len(w.get("many").Status.History); n > v1alpha1.MaxHistory {
+		t.Errorf("the history is bounded, has %d", n)
+	}
+}
