@@ -186,8 +186,8 @@ func (s *stage) startAgent(ctx context.Context, args ...string) error {
 	defer log.Close()
 	args = append([]string{"agent", "--application-namespace", "trueup"}, args...)
 	s.command("trueup " + strings.Join(args, " "))
-	args = append(args, "--kubeconfig", s.path("agent.kubeconfig"), "--cache-dir", s.path("cache"), "--metrics-address", "127.0.0.1:0")
 	s.agent = exec.Command(s.path("bin", "trueup"), args...)
+	s.agent.Env = append(os.Environ(), "KUBECONFIG="+s.path("agent.kubeconfig"), "TRUEUP_CACHE_DIR="+s.path("cache"), "TRUEUP_METRICS_ADDRESS=127.0.0.1:0")
 	s.agent.Stdout, s.agent.Stderr = log, log
 	s.agent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // close ends it, not Ctrl-C
 	if err := s.agent.Start(); err != nil {

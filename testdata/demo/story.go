@@ -44,7 +44,7 @@ func story() []step {
 		{
 			title: "The shop comes up",
 			tell: `The agent runs as the ServiceAccount of deploy/, with the permissions that an installation gives it.
-Nodes and pods are simulated by kwok, so the agent's own Deployment has no replicas: it runs beside it.`,
+kwok simulates nodes and pods, so the agent's own Deployment has no replicas: it runs beside it.`,
 			do: openShop,
 			see: []sight{
 				{"the Application is Synced and Healthy", syncedAndHealthy},
@@ -54,7 +54,7 @@ Nodes and pods are simulated by kwok, so the agent's own Deployment has no repli
 		},
 		{
 			title: "A commit arrives",
-			tell:  "A new image, and a setting of a ConfigMap that kustomize generates: its name changes, the old one goes.",
+			tell:  "A new image, and a setting in a ConfigMap that kustomize generates: a new one replaces the old one.",
 			do: func(ctx context.Context, s *stage) error {
 				return s.commit(ctx, "web 1.5.0 and winter", edit{production, "newTag: 1.4.0", "newTag: 1.5.0"}, edit{production, "Autumn sale", "Winter sale"})
 			},
