@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 // conditionsV1 is where autoscaling/v1 keeps the conditions, as JSON.
@@ -66,6 +67,6 @@ func podDisruptionBudget(_ *Judge, o, status fields.Map) Result {
 	if c := status.Condition("DisruptionAllowed"); c.Reason == "SyncFailed" {
 		return degraded(c.Reason, "%s", c.Text())
 	}
-	return healthy("Observed", "%d pods healthy, at least %d wanted, %d disruptions allowed",
-		status.Num("currentHealthy"), status.Num("desiredHealthy"), status.Num("disruptionsAllowed"))
+	return healthy("Observed", "%s healthy, at least %d wanted, %s allowed",
+		words.Count(status.Num("currentHealthy"), "pod"), status.Num("desiredHealthy"), words.Count(status.Num("disruptionsAllowed"), "disruption"))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -24,7 +25,7 @@ func job(_ *Judge, o, status fields.Map) Result {
 	case spec.Bool("suspend"), status.Condition("Suspended").IsTrue():
 		return suspended("Suspended", "suspended, %d of %d pods succeeded", succeeded, wanted)
 	case status.Condition("SuccessCriteriaMet").IsTrue():
-		return progressing("SuccessCriteriaMet", "succeeded, %d pods still to be terminated", active+status.Num("terminating"))
+		return progressing("SuccessCriteriaMet", "succeeded, %s still to be terminated", words.Count(active+status.Num("terminating"), "pod"))
 	}
 	message := fmt.Sprintf("%d of %d pods succeeded, %d active", succeeded, wanted, active)
 	if failed > 0 {
@@ -37,7 +38,7 @@ func cronJob(_ *Judge, o, status fields.Map) Result {
 	if o.At("spec").Bool("suspend") {
 		return suspended("Suspended", "suspended")
 	}
-	message := fmt.Sprintf("scheduled, %d jobs active", len(status.List("active")))
+	message := "scheduled, " + words.Count(len(status.List("active")), "job") + " active"
 	// Both are RFC 3339 in UTC as the API server writes them, so they order as strings.
 	scheduled, success := status.Str("lastScheduleTime"), status.Str("lastSuccessfulTime")
 	if scheduled != "" {

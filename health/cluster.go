@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 func apiService(_ *Judge, o, status fields.Map) Result {
@@ -82,7 +83,7 @@ func admissionPolicy(_ *Judge, _, status fields.Map) Result {
 	warnings := status.At("typeChecking").List("expressionWarnings")
 	if len(warnings) > 0 {
 		first := fields.Of(warnings[0])
-		return degraded("TypeCheckFailed", "%d expressions do not type check; %s: %s", len(warnings), first.Str("fieldRef"), first.Str("warning"))
+		return degraded("TypeCheckFailed", "%s in its type check; %s: %s", words.Count(len(warnings), "warning"), first.Str("fieldRef"), first.Str("warning"))
 	}
 	if len(status) == 0 {
 		return progressing("NotObserved", "waiting for its expressions to be checked")
@@ -102,5 +103,5 @@ func resourceClaim(_ *Judge, _, status fields.Map) Result {
 	if !status.Has("allocation") {
 		return healthy("WaitForFirstConsumer", "not allocated; it is once a pod uses the claim")
 	}
-	return healthy("Allocated", "allocated, reserved for %d consumers", len(status.List("reservedFor")))
+	return healthy("Allocated", "allocated, reserved for %s", words.Count(len(status.List("reservedFor")), "consumer"))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 // gateway judges a Gateway by its own conditions and those of its listeners.
@@ -20,7 +21,7 @@ func gateway(_ *Judge, o, status fields.Map) Result {
 		}
 	}
 	if worst.Code == Healthy {
-		return healthy("Programmed", "programmed with %d listeners", len(status.List("listeners")))
+		return healthy("Programmed", "programmed with %s", words.Count(len(status.List("listeners")), "listener"))
 	}
 	return worst
 }
@@ -53,7 +54,7 @@ func route(_ *Judge, o, status fields.Map) Result {
 	case wanted == 0:
 		return healthy("NoParents", "attached to no parent")
 	case !ok:
-		return progressing("NotObserved", "waiting for its %d parents to accept it", wanted)
+		return progressing("NotObserved", "waiting for %s to accept it", words.Count(wanted, "parent"))
 	case r.Code == Healthy && answered < wanted:
 		return progressing("ParentsPending", "%d of %d parents accepted it", answered, wanted)
 	case r.Code == Healthy:

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 func service(_ *Judge, o, status fields.Map) Result {
@@ -74,5 +75,5 @@ func webhookConfiguration(_ *Judge, o, _ fields.Map) Result {
 	if len(without) > 0 {
 		return progressing("CABundleMissing", "%d of %d webhooks have no CA bundle yet: %s", len(without), len(webhooks), strings.Join(without, ", "))
 	}
-	return healthy("Present", "present with %d webhooks", len(webhooks))
+	return healthy("Present", "present with %s", words.Count(len(webhooks), "webhook"))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 // pod does not look at observedGeneration: kubelets before 1.33 never write it, and a pod's containers hardly change.
@@ -96,7 +97,7 @@ func lastExit(c, last fields.Map) string {
 	if last == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%d restarts, last exit: %s)", c.Num("restartCount"), exit(last))
+	return fmt.Sprintf(" (%s, last exit: %s)", words.Count(c.Num("restartCount"), "restart"), exit(last))
 }
 
 // exit describes how a container ended: "OOMKilled, exit code 137".

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 func progressing(reason, format string, args ...any) Result {
@@ -61,9 +62,9 @@ func replicas(desired int64, status fields.Map, old int64) Result {
 	case updated < desired:
 		return progressing("RollingOut", "%d of %d replicas updated", updated, desired)
 	case old > 0:
-		return progressing("RollingOut", "%d old replicas still to be terminated, %d of %d updated", old, updated, desired)
+		return progressing("RollingOut", "%s still to be terminated, %d of %d updated", words.Count(old, "old replica"), updated, desired)
 	case updated > desired:
-		return progressing("ScalingDown", "%d replicas still to be terminated, %d wanted", updated-desired, desired)
+		return progressing("ScalingDown", "%s still to be terminated, %d wanted", words.Count(updated-desired, "replica"), desired)
 	case available < desired:
 		return progressing("ReplicasUnavailable", "%d of %d replicas available, %d ready", available, desired, status.Num("readyReplicas"))
 	case desired == 0:
@@ -82,7 +83,7 @@ func replicaSet(_ *Judge, o, status fields.Map) Result {
 	desired, actual, available := o.At("spec").NumOr("replicas", 1), status.Num("replicas"), status.Num("availableReplicas")
 	switch {
 	case actual > desired:
-		return progressing("ScalingDown", "%d replicas still to be terminated, %d wanted", actual-desired, desired)
+		return progressing("ScalingDown", "%s still to be terminated, %d wanted", words.Count(actual-desired, "replica"), desired)
 	case available < desired:
 		return progressing("ReplicasUnavailable", "%d of %d replicas available", available, desired)
 	case desired == 0:
@@ -102,7 +103,7 @@ func statefulSet(_ *Judge, o, status fields.Map) Result {
 	case ready < desired:
 		return progressing("ReplicasNotReady", "%d of %d replicas ready%s", ready, desired, blockingOrdinal(o, desired, actual, ready))
 	case actual > desired:
-		return progressing("ScalingDown", "%d replicas still to be terminated, %d wanted", actual-desired, desired)
+		return progressing("ScalingDown", "%s still to be terminated, %d wanted", words.Count(actual-desired, "replica"), desired)
 	case desired == 0:
 		return healthy("ScaledToZero", "scaled to 0 replicas")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 // container is one container of a pod, from its spec and its status.
@@ -126,7 +127,7 @@ func (w *walk) exited(p *object, c container, t fields.Map) finding {
 	}
 	key := c.title() + " " + how
 	if restarts := c.status.Num("restartCount"); restarts > 0 {
-		how += fmt.Sprintf(", %s", count(restarts, "restart"))
+		how += ", " + words.Count(restarts, "restart")
 	}
 	cause := fmt.Sprintf("crashes in %s: %s", c.title(), how)
 	if t.Num("exitCode") == 0 {
@@ -201,14 +202,6 @@ func (w *walk) probeError(p *object, probe string) string {
 		return ": " + strings.TrimSpace(strings.TrimPrefix(e.Message, prefix))
 	}
 	return ""
-}
-
-// count returns "1 restart", "2 restarts".
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // roughly returns a duration as people say it: 45s, 12m, 3h, 2d.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/health/internal/fields"
+	"github.com/trueup/trueup/health/internal/words"
 )
 
 // transition returns since when the condition of that type is as it is; zero where it is absent.
@@ -168,7 +169,7 @@ func (w *walk) statefulSet(o *object) {
 	default:
 		w.pods(o, sick[:1], int(desired))
 		if waiting := desired - int64(len(pods)); waiting > 0 {
-			w.report.Cause += fmt.Sprintf("; pods start in order, %s %s for it", count(waiting, "more pod"), plural("waits", int(waiting)))
+			w.report.Cause += fmt.Sprintf("; pods start in order, %s %s for it", words.Count(waiting, "more pod"), plural("waits", int(waiting)))
 		}
 	}
 }
