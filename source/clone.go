@@ -290,7 +290,7 @@ func (c *clone) reopen(dir string, fetched []plumbing.Hash) error {
 		}
 		c.recent, c.damaged = nil, false
 	}
-	for _, h := range fetched {
+	for _, h := range fetched { // a tag among them is no commit to have, and is left out by haves
 		c.recent = append(slices.DeleteFunc(c.recent, func(r plumbing.Hash) bool { return r == h }), h)
 	}
 	c.recent = latest(c.recent)

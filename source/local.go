@@ -134,11 +134,15 @@ func (s *localSession) UploadPack(ctx context.Context, req *packp.UploadPackRequ
 	resp := packp.NewUploadPackResponse(req)
 	deep := req.Depth.IsZero()
 	for _, want := range req.Wants {
-		if err := walk.commits(want, deep); err != nil {
+		commit, err := walk.tags(want)
+		if err != nil {
+			return nil, err
+		}
+		if err := walk.commits(commit, deep); err != nil {
 			return nil, err
 		}
 		if !deep {
-			resp.Shallows = append(resp.Shallows, want)
+			resp.Shallows = append(resp.Shallows, commit)
 		}
 	}
 	r, w := io.Pipe()
@@ -168,6 +172,21 @@ func (w *objectWalk) add(h plumbing.Hash) (isNew bool) {
 	w.seen[h] = true
 	w.objects = append(w.objects, h)
 	return true
+}
+
+// tags adds an annotated tag, and those that it is a tag of, and returns the commit at their end.
+func (w *objectWalk) tags(want plumbing.Hash) (plumbing.Hash, error) {
+	for {
+		tag, err := object.GetTag(w.storage, want)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			return want, nil
+		}
+		if err != nil {
+			return want, fmt.Errorf("tag %s: %w", want, err)
+		}
+		w.add(want)
+		want = tag.Target
+	}
 }
 
 // commits adds a commit with its tree, and its ancestors if deep is set.

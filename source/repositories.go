@@ -272,11 +272,17 @@ func (r *repository) dial(ctx context.Context, a access) (session, error) {
 
 // ensure fetches a commit if the clone does not have it.
 func (r *repository) ensure(ctx context.Context, a access, refs *remoteRefs, rev Revision) error {
-	commit := plumbing.NewHash(rev.Commit)
-	if r.clone.has(commit) {
+	commit, want := plumbing.NewHash(rev.Commit), plumbing.NewHash(rev.Commit)
+	have := r.clone.has(commit)
+	if rev.Tag != "" {
+		// A tag brings its commit along.
+		want = plumbing.NewHash(rev.Tag)
+		have = have && r.clone.isOther(want)
+	}
+	if have {
 		return nil
 	}
-	err := r.fetch(ctx, a, []plumbing.Hash{commit}, false)
+	err := r.fetch(ctx, a, []plumbing.Hash{want}, false)
 	if err == nil && r.clone.has(commit) {
 		return nil
 	}

@@ -48,6 +48,7 @@ func TestResolveKnowsEveryWayToNameARevision(t *testing.T) {
 	repo.Tag("v1.0.0", first)
 	second := repo.Commit(map[string]string{"a.yaml": "2"}, "second")
 	repo.AnnotatedTag("v1.4.0", second, "annotated")
+	annotated := repo.Git("rev-parse", "refs/tags/v1.4.0")
 	third := repo.Commit(map[string]string{"a.yaml": "3"}, "third")
 	repo.Tag("v2.0.0-rc.1", third)
 	repo.Tag("not-a-version", third)
@@ -65,20 +66,20 @@ func TestResolveKnowsEveryWayToNameARevision(t *testing.T) {
 		revision string
 		want     Revision
 	}{
-		"the default branch":                       {"", Revision{third, "refs/heads/main"}},
-		"HEAD":                                     {"HEAD", Revision{third, "refs/heads/main"}},
-		"a branch":                                 {"main", Revision{third, "refs/heads/main"}},
-		"a branch with a slash":                    {"team/feature", Revision{feature, "refs/heads/team/feature"}},
-		"a full reference":                         {"refs/heads/main", Revision{third, "refs/heads/main"}},
-		"a tag":                                    {"v1.0.0", Revision{first, "refs/tags/v1.0.0"}},
-		"an annotated tag is its commit":           {"v1.4.0", Revision{second, "refs/tags/v1.4.0"}},
-		"a range is its highest tag":               {"1.x", Revision{second, "refs/tags/v1.4.0"}},
-		"a range with two ends":                    {">=1.0.0 <1.4.0", Revision{first, "refs/tags/v1.0.0"}},
-		"a range leaves pre-releases out":          {">=1.0.0", Revision{second, "refs/tags/v1.4.0"}},
-		"a range that asks for pre-releases":       {">=2.0.0-0", Revision{third, "refs/tags/v2.0.0-rc.1"}},
-		"a full commit that nothing points to":     {second, Revision{second, ""}},
-		"a short commit that a tag points to":      {first[:7], Revision{first, "refs/tags/v1.0.0"}},
-		"a short commit with an odd number digits": {first[:9], Revision{first, "refs/tags/v1.0.0"}},
+		"the default branch":                       {"", Revision{Commit: third, Ref: "refs/heads/main"}},
+		"HEAD":                                     {"HEAD", Revision{Commit: third, Ref: "refs/heads/main"}},
+		"a branch":                                 {"main", Revision{Commit: third, Ref: "refs/heads/main"}},
+		"a branch with a slash":                    {"team/feature", Revision{Commit: feature, Ref: "refs/heads/team/feature"}},
+		"a full reference":                         {"refs/heads/main", Revision{Commit: third, Ref: "refs/heads/main"}},
+		"a tag":                                    {"v1.0.0", Revision{Commit: first, Ref: "refs/tags/v1.0.0"}},
+		"an annotated tag is its commit":           {"v1.4.0", Revision{Commit: second, Ref: "refs/tags/v1.4.0", Tag: annotated}},
+		"a range is its highest tag":               {"1.x", Revision{Commit: second, Ref: "refs/tags/v1.4.0", Tag: annotated}},
+		"a range with two ends":                    {">=1.0.0 <1.4.0", Revision{Commit: first, Ref: "refs/tags/v1.0.0"}},
+		"a range leaves pre-releases out":          {">=1.0.0", Revision{Commit: second, Ref: "refs/tags/v1.4.0", Tag: annotated}},
+		"a range that asks for pre-releases":       {">=2.0.0-0", Revision{Commit: third, Ref: "refs/tags/v2.0.0-rc.1"}},
+		"a full commit that nothing points to":     {second, Revision{Commit: second, Ref: ""}},
+		"a short commit that a tag points to":      {first[:7], Revision{Commit: first, Ref: "refs/tags/v1.0.0"}},
+		"a short commit with an odd number digits": {first[:9], Revision{Commit: first, Ref: "refs/tags/v1.0.0"}},
 	}
 	for transport, via := range transports {
 		for name, tc := range revisions {

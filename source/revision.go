@@ -17,6 +17,7 @@ import (
 type Revision struct {
 	Commit string
 	Ref    string // refs/heads/… or refs/tags/…; "" for a commit
+	Tag    string // the object of an annotated tag; "" if Ref is none
 }
 
 var (
@@ -55,18 +56,18 @@ func (r *remoteRefs) lookup(revision string) (Revision, error) {
 		if r.adv.Head == nil {
 			return Revision{}, errors.New("it has no default branch: name a branch in targetRevision")
 		}
-		return Revision{r.adv.Head.String(), r.head}, nil
+		return Revision{Commit: r.adv.Head.String(), Ref: r.head}, nil
 	}
 	// The order in which git looks names up.
 	for _, name := range []string{revision, "refs/" + revision, "refs/tags/" + revision, "refs/heads/" + revision} {
-		if h, ok := r.commits[name]; ok && strings.HasPrefix(name, "refs/") {
-			return Revision{h.String(), name}, nil
+		if _, ok := r.commits[name]; ok && strings.HasPrefix(name, "refs/") {
+			return r.revision(name), nil
 		}
 	}
 	if shortCommit.MatchString(revision) {
 		for name, h := range r.commits {
 			if strings.HasPrefix(h.String(), revision) {
-				return Revision{h.String(), name}, nil
+				return r.revision(name), nil
 			}
 		}
 	}
@@ -98,7 +99,16 @@ func (r *remoteRefs) lookupRange(revision string) (Revision, error) {
 	if best == nil {
 		return Revision{}, errNoSuchRevision
 	}
-	return Revision{r.commits[found].String(), found}, nil
+	return r.revision(found), nil
+}
+
+// revision returns what a reference stands for.
+func (r *remoteRefs) revision(ref string) Revision {
+	rev := Revision{Commit: r.commits[ref].String(), Ref: ref}
+	if _, annotated := r.adv.Peeled[ref]; annotated {
+		rev.Tag = r.adv.References[ref].String()
+	}
+	return rev
 }
 
 // describe says what a missing revision may have meant.
