@@ -45,7 +45,7 @@ func (s screen) title(text string) {
 	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, "── "+text+" "+rule))
 }
 
-func (s screen) say(text string) { fmt.Fprintln(s.out, strings.Trim(text, "\n")) }
+func (s screen) say(text string) { fmt.Fprintln(s.out, strings.TrimRight(text, "\n")) }
 
 // command writes a command line, continued on the next where it is long.
 func (s screen) command(text string) {

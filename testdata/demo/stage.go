@@ -61,6 +61,9 @@ func setUp(ctx context.Context, opts options, out screen) (_ *stage, err error) 
 	if err := s.timed("a Kubernetes control plane runs, with one node", func() error { return s.startCluster(ctx) }); err != nil {
 		return nil, err
 	}
+	if err := s.startMetrics(ctx); err != nil {
+		return nil, fmt.Errorf("serving the pods' metrics: %w", err)
+	}
 	if opts.repo != "" {
 		return s, nil
 	}

@@ -183,9 +183,6 @@ kwok simulates nodes and pods, so the agent's own Deployment has no replicas: it
 }
 
 func openShop(ctx context.Context, s *stage) error {
-	if err := s.startMetrics(ctx); err != nil {
-		return fmt.Errorf("serving the pods' metrics: %w", err)
-	}
 	if err := s.install(ctx, "--allow 'example.com/*'"); err != nil {
 		return err
 	}
