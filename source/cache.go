@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"strings"
 	gosync "sync"
 )
 
@@ -29,11 +28,10 @@ type cacheKey struct {
 }
 
 type cached struct {
-	key      cacheKey
-	commit   string
-	rendered *Rendered
-	size     int64
-	dirs     map[string]string // hash of the tree of each directory above an input
+	key       cacheKey
+	rendered  *Rendered
+	size      int64
+	footprint *Footprint
 }
 
 // NewCache returns a cache for results that were made of up to maxBytes of files. The results used longest ago go first.
@@ -47,14 +45,14 @@ func (c *Cache) Render(ctx context.Context, tree *Tree, dir string, opts Options
 	if err != nil {
 		return nil, false, err
 	}
-	if have := c.lookup(key); have != nil && have.holds(tree) {
+	if have := c.lookup(key); have != nil && have.footprint.Holds(tree) {
 		return have.rendered, true, nil
 	}
 	rendered, err = Render(ctx, tree, dir, opts)
 	if err != nil {
 		return nil, false, err
 	}
-	c.store(newCached(key, tree, rendered))
+	c.store(&cached{key: key, rendered: rendered, size: rendered.bytes, footprint: NewFootprint(tree, rendered.Inputs)})
 	return rendered, false, nil
 }
 
@@ -94,82 +92,4 @@ func (c *Cache) remove(e *list.Element) {
 	entry := c.recent.Remove(e).(*cached)
 	delete(c.entries, entry.key)
 	c.size -= entry.size
-}
-
-func newCached(key cacheKey, tree *Tree, rendered *Rendered) *cached {
-	entry := &cached{key: key, commit: tree.name, rendered: rendered, size: rendered.bytes, dirs: map[string]string{}}
-	for _, in := range rendered.Inputs {
-		for dir := path.Dir(in.Path); ; dir = path.Dir(dir) {
-			if _, known := entry.dirs[dir]; known {
-				break
-			}
-			entry.dirs[dir] = tree.dirHash(dir)
-			if dir == "." {
-				break
-			}
-		}
-	}
-	return entry
-}
-
-// holds reports whether all inputs of the entry are the same in tree. Below a directory that is the same as a whole
-// nothing is looked at, so it costs little for a folder that the commits between did not touch.
-func (e *cached) holds(tree *Tree) bool {
-	if e.commit == tree.name && tree.isCommit() {
-		return true
-	}
-	same := "" // the directory found the same last, with a slash
-	for _, in := range e.rendered.Inputs {
-		if same != "" && strings.HasPrefix(in.Path, same) {
-			continue
-		}
-		if dir, ok := e.sameAbove(tree, in.Path); ok {
-			same = dir + "/"
-			continue
-		}
-		if !in.holds(tree) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameAbove returns the topmost directory above name that is the same in tree as when the entry was made.
-func (e *cached) sameAbove(tree *Tree, name string) (string, bool) {
-	for i, c := range name {
-		if c != '/' {
-			continue
-		}
-		dir := name[:i]
-		if hash := e.dirs[dir]; hash != "" && tree.dirHash(dir) == hash {
-			return dir, true
-		}
-	}
-	return "", false
-}
-
-// holds reports whether tree would tell a render the same at this path.
-func (in Input) holds(tree *Tree) bool {
-	e, err := tree.files.lstat(in.Path)
-	switch in.Kind {
-	case InputMiss:
-		return isMissing(err)
-	case InputKindOf:
-		return err == nil && string(e.kind) == in.Hash
-	case InputFile, InputLink:
-		if err != nil || (e.kind == kindLink) != (in.Kind == InputLink) {
-			return false
-		}
-		if e.hash != "" {
-			return e.hash == in.Hash
-		}
-		content, err := tree.files.read(in.Path, e)
-		return err == nil && contentHash(e, content) == in.Hash
-	default:
-		if err != nil || e.kind != kindDir {
-			return false
-		}
-		entries, err := tree.files.readDir(in.Path)
-		return err == nil && listingHash(entries) == in.Hash
-	}
 }

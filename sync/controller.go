@@ -32,7 +32,6 @@ type Controller struct {
 	kinds        *apply.Kinds
 	writer       *apply.Writer
 	repositories *source.Repositories
-	renders      *source.Cache
 	metrics      *metrics
 	recorder     events.EventRecorder
 
@@ -46,9 +45,6 @@ type Controller struct {
 	fetchBackoff workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// renderCacheBytes bounds the files whose rendered objects are kept; in memory they take about ten times as much.
-const renderCacheBytes = 1 << 20
-
 // newController returns a Controller that has not asked anything yet.
 func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *health.Judge, metrics *metrics, log *slog.Logger) *Controller {
 	c := &Controller{
@@ -58,7 +54,6 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		log:     log,
 		clock:   clock.RealClock{},
 		metrics: metrics,
-		renders: source.NewCache(renderCacheBytes),
 		states:  &states{apps: map[types.NamespacedName]*appState{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 15*time.Second)),

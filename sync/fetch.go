@@ -134,24 +134,24 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, comm
 	if err != nil {
 		return err
 	}
-	start := c.clock.Now()
-	rendered, hit, err := c.renders.Render(ctx, tree, src.Path, renderOptions(src))
-	if !hit {
-		c.metrics.rendered(c.clock.Since(start), err)
+	if next.set != nil && len(next.set.Unknown) == 0 && next.footprint.Holds(tree) {
+		next.revision = commit
+		return nil
 	}
+	start := c.clock.Now()
+	rendered, err := source.Render(ctx, tree, src.Path, renderOptions(src))
+	c.metrics.rendered(c.clock.Since(start), err)
 	if err != nil {
 		return err
 	}
-	if rendered != next.rendered || len(next.set.Unknown) > 0 {
-		key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
-		set, err := newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, c.kinds)
-		if err != nil {
-			return err
-		}
-		// Kinds that are still unknown are no news.
-		if next.set == nil || rendered != next.rendered || !slices.Equal(set.Unknown, next.set.Unknown) {
-			next.set, next.rendered = set, rendered
-		}
+	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	set, err := newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, c.kinds)
+	if err != nil {
+		return err
+	}
+	// Kinds that are still unknown are no news.
+	if next.set == nil || !next.footprint.Holds(tree) || !slices.Equal(set.Unknown, next.set.Unknown) {
+		next.set, next.footprint = set, source.NewFootprint(tree, rendered.Inputs)
 	}
 	next.revision = commit
 	return nil

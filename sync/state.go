@@ -36,11 +36,11 @@ type appState struct {
 
 // snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.
 type snapshot struct {
-	source   string // digest of the source and destination it was made for
-	revision string // of set
-	set      *DesiredSet
-	rendered *source.Rendered
-	fetchErr error // why Git could not be read, last time
+	source    string // digest of the source and destination it was made for
+	revision  string // of set
+	set       *DesiredSet
+	footprint *source.Footprint // of the render that set is from
+	fetchErr  error             // why Git could not be read, last time
 	// renderErr says why failed, a newer commit than revision, gives no list of objects.
 	renderErr error
 	failed    string
