@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/trueup/trueup/health/internal/fields"
 )
 
@@ -102,7 +103,7 @@ func compile(env *cel.Env, source string, want *cel.Type) (*expression, error) {
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if hasLoop(checked) {
-		options = append(options, cel.CostLimit(costLimit))
+		options = append(options, cel.CostLimit(costLimit), cel.CostTracking(callCost{}))
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
@@ -115,6 +116,23 @@ func compile(env *cel.Env, source string, want *cel.Type) (*expression, error) {
 func hasLoop(checked *cel.Ast) bool {
 	loops := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.ComprehensionKind))
 	return len(loops) > 0
+}
+
+// callCost is what a call costs, from the sizes of what goes into it. CEL's own would count the characters of each string.
+type callCost struct{}
+
+func (callCost) CallCost(_, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	cost := uint64(1)
+	for _, arg := range args {
+		switch v := arg.(type) {
+		case types.String:
+			cost += uint64(len(v)) / 10
+		case traits.Sizer:
+			n, _ := v.Size().Value().(int64)
+			cost += uint64(n)
+		}
+	}
+	return &cost
 }
 
 // activation binds the variable object to a view of the object: nothing is copied.
