@@ -39,12 +39,15 @@ func (s *stage) showRepository(ctx context.Context, opts options) error {
 	}); err != nil {
 		return err
 	}
-	notReady := s.run(ctx, "trueup wait demo --timeout 2m")
+	notReady := s.follow(ctx, "trueup wait demo --timeout 2m")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := s.run(ctx, "trueup status demo"); err != nil {
 		return err
 	}
 	if notReady != nil {
-		notReady = fmt.Errorf("%w: %w", errNotReady, notReady)
+		notReady = errNotReady
 		s.say("\nIt is not Synced and Healthy after two minutes. The agent goes on: push what it needs.")
 	}
 	s.stayUp(ctx, "demo")

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -242,11 +244,15 @@ func (s *stage) agentLog(n int) []byte {
 	return bytes.Join(lines[max(0, len(lines)-n):], nil)
 }
 
-// sh runs a command in the clone and returns what it prints.
-func (s *stage) sh(ctx context.Context, command string) (string, error) {
+func (s *stage) prepare(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Dir, cmd.Env = s.work, s.env
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// sh runs a command in the clone and returns what it prints.
+func (s *stage) sh(ctx context.Context, command string) (string, error) {
+	out, err := s.prepare(ctx, command).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("running %s: %w\n%s", command, err, bytes.TrimSpace(out))
 	}
@@ -264,3 +270,23 @@ func (s *stage) show(ctx context.Context, c command) error {
 }
 
 func (s *stage) run(ctx context.Context, line string) error { return s.show(ctx, command{line: line}) }
+
+// follow is run for a command that takes its time: what it prints is shown at once.
+func (s *stage) follow(ctx context.Context, line string) error {
+	s.command(line)
+	cmd := s.prepare(ctx, line)
+	read, write := io.Pipe()
+	cmd.Stdout, cmd.Stderr = write, write
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			s.output(lines.Text(), "")
+		}
+		io.Copy(io.Discard, read) //nolint:errcheck // a line was too long to be shown
+	}()
+	err := cmd.Run()
+	write.Close()
+	<-shown
+	return err
+}
