@@ -11,8 +11,10 @@ import (
 	"github.com/trueup/trueup/health/internal/fields"
 )
 
-// maxCause bounds the sentence: it becomes the message of an Application's health.
-const maxCause = 512
+const (
+	maxCause  = 512 // bytes: the sentence becomes the message of an Application's health
+	maxOthers = 5
+)
 
 // Explain returns the first loop that is stuck in the snapshot, seen at now. It changes nothing, never blocks, and says
 // so where nothing is stuck.
@@ -63,6 +65,19 @@ func (w *walk) application(subject Ref) {
 		w.report.Cause = fmt.Sprintf("every object of %s is healthy", ref)
 	default:
 		w.managed(target)
+		if subject == (Ref{}) {
+			w.others(target)
+		}
+	}
+}
+
+// others lists what else is not healthy.
+func (w *walk) others(target Managed) {
+	for _, m := range w.app.Managed {
+		if m.Ref == target.Ref || m.Error != "" || m.Health.Code == health.Healthy || len(w.report.Others) == maxOthers {
+			continue
+		}
+		w.report.Others = append(w.report.Others, Link{Ref: m.Ref, Condition: fmt.Sprintf("%s: %s", m.Health.Code, m.Health.Message)})
 	}
 }
 
@@ -198,7 +213,7 @@ func (w *walk) object(o *object) {
 	case "/Namespace":
 		w.namespace(o)
 	default:
-		w.others(o)
+		w.generic(o)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/trueup/trueup/health/internal/fields"
 )
 
-// others goes on at what an object owns, where that is not healthy, and otherwise ends at the object with its own words.
-func (w *walk) others(o *object) {
+// generic goes on at what an object owns, where that is not healthy, and otherwise ends at the object with its own words.
+func (w *walk) generic(o *object) {
 	w.link(o.Ref, lastTransition(o.status), "%s", o.health.Message)
 	var worst *object
 	for _, child := range w.children[o.uid] {

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// WriteText writes the report for people: the sentence, the chain, the events and the command to type next.
+// WriteText writes the report for people: the sentence, the chain, the events, what else is not healthy and the command to type next.
 func (r Report) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", r.Cause)
 	r.writeChain(&b)
 	r.writeEvents(&b)
+	r.writeOthers(&b)
 	if r.Next != "" {
 		fmt.Fprintf(&b, "\nNEXT\n  %s\n", r.Next)
 	}
@@ -66,6 +67,16 @@ func (r Report) writeEvents(b *strings.Builder) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.age(e.Time), e.Type, e.Reason, e.About, message)
 	}
 	w.Flush()
+}
+
+func (r Report) writeOthers(b *strings.Builder) {
+	if len(r.Others) == 0 {
+		return
+	}
+	b.WriteString("\nALSO NOT HEALTHY\n")
+	for _, other := range r.Others {
+		fmt.Fprintf(b, "  %s  %s\n", other.Ref, oneLine(other.Condition))
+	}
 }
 
 // age returns how long ago something was, or "-" where that is not known.

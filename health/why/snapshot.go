@@ -68,10 +68,11 @@ type Report struct {
 	Application string      `json:"application"` // "namespace/name"
 	Subject     Ref         `json:"subject,omitzero"`
 	Code        health.Code `json:"code"`
-	Cause       string      `json:"cause"`          // one sentence: the first loop that is stuck, and why
-	Next        string      `json:"next,omitempty"` // the command to type next
-	Chain       []Link      `json:"chain"`          // from the Application down to what is stuck
-	Events      []Event     `json:"events"`         // those that matter, oldest first
+	Cause       string      `json:"cause"`            // one sentence: the first loop that is stuck, and why
+	Next        string      `json:"next,omitempty"`   // the command to type next
+	Chain       []Link      `json:"chain"`            // from the Application down to what is stuck
+	Events      []Event     `json:"events"`           // those that matter, oldest first
+	Others      []Link      `json:"others,omitempty"` // more managed objects that are not healthy, some of them for the same cause
 	Now         time.Time   `json:"now"`
 }
 
