@@ -128,7 +128,7 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 func (k *kustomizeFS) admit(file string, content []byte) error {
 	var parsed types.Kustomization
 	if err := parsed.Unmarshal(content); err != nil {
-		return nil //nolint:nilerr // kustomize reports it
+		return nil // kustomize reports it
 	}
 	if err := k.count(file, content, &parsed); err != nil {
 		return err
@@ -158,6 +158,7 @@ func (k *kustomizeFS) count(file string, content []byte, parsed *types.Kustomiza
 			k.literals = append(k.literals, l, value)
 		}
 	}
+	//lint:ignore SA1019 people use the field all the same
 	for _, p := range parsed.PatchesStrategicMerge {
 		// A patch with a mistake in it is taken for a path.
 		if strings.ContainsAny(string(p), ":{") {

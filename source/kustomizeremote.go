@@ -1,5 +1,7 @@
 package source
 
+//lint:file-ignore SA1019 people use the fields that kustomize has deprecated all the same
+
 import (
 	"bytes"
 	"errors"

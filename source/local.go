@@ -113,11 +113,11 @@ func (s *localSession) AdvertisedReferencesContext(ctx context.Context) (*packp.
 func (s *localSession) advertiseHead(refs *packp.AdvRefs) error {
 	head, err := s.storage.Reference(plumbing.HEAD)
 	if err != nil {
-		return nil //nolint:nilerr // a repository without HEAD can still be asked for branches
+		return nil // a repository without HEAD can still be asked for branches
 	}
 	resolved, err := storer.ResolveReference(s.storage, plumbing.HEAD)
 	if err != nil {
-		return nil //nolint:nilerr // HEAD names a branch without commits
+		return nil // HEAD names a branch without commits
 	}
 	hash := resolved.Hash()
 	refs.Head = &hash

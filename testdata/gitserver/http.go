@@ -90,7 +90,7 @@ func (s *httpServer) start() error {
 	if s.opts.TLS {
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{s.cert}, MinVersion: tls.VersionTLS12})
 	}
-	go s.server.Serve(l) //nolint:errcheck // it ends with http.ErrServerClosed
+	go s.server.Serve(l) // it ends with http.ErrServerClosed
 	return nil
 }
 
