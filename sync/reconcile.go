@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -49,13 +50,21 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if l.app.DeletionTimestamp != nil {
 		return c.finalize(ctx, l)
 	}
+	before := l.st.looked
 	c.compare(l, all, ids)
 	if l.quiet() {
 		return 0, nil
 	}
 	c.act(ctx, l)
+	if l.snap != before && l.snap.set != nil && len(l.snap.set.Objects) >= largeSet || l.did.wrote() >= largeSet {
+		// Rendering and applying take many times the memory that is kept; it would be given back only after minutes.
+		debug.FreeOSMemory()
+	}
 	return c.report(ctx, l)
 }
+
+// largeSet is the number of objects from which on a pass leaves garbage that is worth giving back at once.
+const largeSet = 1000
 
 func (c *Controller) forget(key types.NamespacedName) {
 	c.live.use(key, nil)
