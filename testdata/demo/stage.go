@@ -244,9 +244,13 @@ func (s *stage) agentLog(n int) []byte {
 	return bytes.Join(lines[max(0, len(lines)-n):], nil)
 }
 
-func (s *stage) prepare(ctx context.Context, command string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+// prepare makes a command that ends when ctx does, with all programs in it.
+func (s *stage) prepare(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Dir, cmd.Env = s.work, s.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
