@@ -16,10 +16,32 @@ type Policy struct {
 	Kind, Name, Namespace string
 	Managers              []string
 	Paths                 []PathPattern
-	Verdict               Verdict
+	// Select, where it is set, tells the paths from the declared configuration, which it must not change.
+	Select  func(config map[string]any) []PathPattern
+	Verdict Verdict
 	// Source names where a person finds the policy: spec.fieldPolicies[0].
 	Source string
 }
+
+// selected returns the policies with their paths in config.
+func selected(policies []Policy, config map[string]any) []Policy {
+	if !slices.ContainsFunc(policies, func(p Policy) bool { return p.Select != nil }) {
+		return policies
+	}
+	out := make([]Policy, 0, len(policies))
+	for _, p := range policies {
+		if p.Select != nil {
+			if p.Paths = append(slices.Clip(p.Paths), p.Select(config)...); len(p.Paths) == 0 {
+				continue // it is about nothing here, while a policy without paths is about everything
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// PointerPattern selects the field at a JSON pointer, given by its parts, and all below it.
+func PointerPattern(parts ...string) PathPattern { return PathPattern{elements: parts, pointer: true} }
 
 // MatchesObject reports whether the policy is about any field of id.
 func (p Policy) MatchesObject(id ID) bool {

@@ -244,7 +244,7 @@ func TestClaimedObjectsAreRefused(t *testing.T) {
 func TestFieldPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n"}, "first")
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n  query: first\n"}, "first")
 	group := ""
 	w.app("shop", func(app *v1alpha1.Application) {
 		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{
@@ -252,14 +252,14 @@ func TestFieldPolicies(t *testing.T) {
 			{Kind: "ConfigMap", Name: "sett*", Paths: []string{"/data/level"}, Policy: v1alpha1.PolicyHold},
 			{Kind: "ConfigMap", Paths: []string{".data.note"}, Policy: v1alpha1.PolicyCreateOnly},
 		}
-		app.Spec.IgnoreDifferences = []v1alpha1.IgnoreDifference{{Kind: "ConfigMap", JSONPointers: []string{"/data/size"}}}
+		app.Spec.IgnoreDifferences = []v1alpha1.IgnoreDifference{{Kind: "ConfigMap", JSONPointers: []string{"/data/size"}}, {Kind: "ConfigMap", JQPathExpressions: []string{`.data | to_entries[] | select(.key == "none")`, `.data["query"]`}}}
 	})
 	w.until("shop", synced(commit))
-	patch := `{"data":{"mode":"theirs","level":"theirs","size":"theirs","note":"theirs"}}`
+	patch := `{"data":{"mode":"theirs","level":"theirs","size":"theirs","note":"theirs","query":"theirs"}}`
 	if _, err := w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(context.Background(), "settings", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "some-operator"}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{".data.mode": "Yield", ".data.level": "Hold", ".data.size": "Yield", ".data.note": "Yield"}
+	want := map[string]string{".data.mode": "Yield", ".data.level": "Hold", ".data.size": "Yield", ".data.note": "Yield", ".data.query": "Yield"}
 	w.until("shop", func(app *v1alpha1.Application) error {
 		for path, decision := range want {
 			if d := drift(app, path); d == nil || d.Decision != decision {
