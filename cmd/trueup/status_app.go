@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,7 @@ func headRows(app *v1alpha1.Application, p palette) []headRow {
 	if op := st.OperationState; op != nil {
 		rows = append(rows, headRow{"Operation", join(p.paint(phaseStyle(op.Phase), string(op.Phase)), operationWords(op))})
 	}
-	if text := message(app); text != "" {
+	if text := message(app); text != "" && !isConditionMessage(app, text) {
 		rows = append(rows, headRow{"Message", text})
 	}
 	return rows
@@ -129,11 +130,22 @@ func phaseStyle(phase v1alpha1.Phase) style {
 	return cyan
 }
 
+// isUnmet reports whether a condition is shown. Ready sums up the others, so it is not.
+func isUnmet(c metav1.Condition) bool {
+	return c.Status != metav1.ConditionTrue && c.Type != v1alpha1.ConditionReady
+}
+
+// isConditionMessage reports whether text is shown with a condition anyway.
+func isConditionMessage(app *v1alpha1.Application, text string) bool {
+	return slices.ContainsFunc(app.Status.Conditions, func(c metav1.Condition) bool {
+		return isUnmet(c) && firstLine(c.Message) == text
+	})
+}
+
 func conditionTable(conditions []metav1.Condition) *table {
 	t := &table{indent: "  "}
 	for _, c := range conditions {
-		// Ready sums up the others, and its message is in the head.
-		if c.Status == metav1.ConditionTrue || c.Type == v1alpha1.ConditionReady {
+		if !isUnmet(c) {
 			continue
 		}
 		lines := strings.Split(strings.TrimSpace(c.Message), "\n")

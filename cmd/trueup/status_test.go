@@ -83,6 +83,14 @@ func TestStatusShowsOneApplicationWithItsObjects(t *testing.T) {
 	}
 	absent(t, out, "s3cret", "copy", "Fetched", "\x1b")
 
+	e.setStatus(t, "shop", func(app *v1alpha1.Application) { // the summary says what a condition says
+		app.Status.Conditions[0].Message = app.Status.Conditions[2].Message
+	})
+	repeated, _ := e.run(t, 0, "status", "shop", "-n", e.namespace)
+	if n := strings.Count(repeated, "did not find expected key"); n != 1 {
+		t.Errorf("the same message is shown %d times:\n%s", n, repeated)
+	}
+
 	coloured, _ := e.run(t, 0, "status", "shop", "-n", e.namespace, "--color", "always")
 	contains(t, coloured, "\x1b[33mOutOfSync\x1b[0m")
 }
