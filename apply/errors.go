@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,6 +51,52 @@ func Classify(err error) Class {
 		return Transient
 	}
 	return Rejected
+}
+
+// FieldConflict is a field that the API server did not give us, since another manager owns it.
+type FieldConflict struct {
+	Path                 string // as managed fields write it
+	Manager, Subresource string
+	Applies              bool // the manager applies it; else it has written it by an update
+}
+
+// FieldConflicts returns which fields a conflict is about; none when it is about the version of the object.
+func FieldConflicts(err error) []FieldConflict {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var conflicts []FieldConflict
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		if c, ok := parseConflict(cause.Message); ok {
+			c.Path = cause.Field
+			conflicts = append(conflicts, c)
+		}
+	}
+	return conflicts
+}
+
+// parseConflict reads: conflict with "kubectl-edit" with subresource "scale" using apps/v1. The version is there for
+// updates only (k8s.io/apimachinery managedfields, printManager).
+func parseConflict(message string) (c FieldConflict, ok bool) {
+	rest, ok := strings.CutPrefix(message, "conflict with ")
+	quoted, err := strconv.QuotedPrefix(rest)
+	if !ok || err != nil {
+		return c, false
+	}
+	rest = rest[len(quoted):]
+	c.Manager, _ = strconv.Unquote(quoted)
+	if sub, ok := strings.CutPrefix(rest, " with subresource "); ok {
+		if quoted, err = strconv.QuotedPrefix(sub); err == nil {
+			c.Subresource, _ = strconv.Unquote(quoted)
+			rest = sub[len(quoted):]
+		}
+	}
+	c.Applies = !strings.HasPrefix(rest, " using ")
+	return c, true
 }
 
 // forbiddenClass tells "you may not" from admission that says no with the same code, as quotas and Pod Security do.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -65,6 +66,7 @@ type Comparison struct {
 	Release []fieldpath.Path
 
 	leaveOut [][]string
+	forced   bool // the API server has asked for it
 }
 
 // DecidedLoss is a loss and what to do about it.
@@ -102,10 +104,14 @@ type change struct {
 }
 
 func compare(config map[string]any, fields Fields, c Context, changed change) Comparison {
+	c.Policies = selected(c.Policies, config)
 	cmp := Comparison{State: InSync}
 	held, enforced := false, false
 	for _, l := range Losses(config, fields) {
 		d := DecidedLoss{l, Decide(l, c)}
+		if l.empty && l.Owner == (Owner{}) && (changed.git || !changed.fields || d.Verdict != Enforce) {
+			continue // a list with keys, or a set: when it is empty it is never listed as ours
+		}
 		cmp.Losses = append(cmp.Losses, d)
 		if d.Verdict == Enforce {
 			enforced = true
@@ -137,14 +143,69 @@ func surplus(config map[string]any, fields Fields) bool {
 	found := false
 	fields.own.Iterate(func(p fieldpath.Path) {
 		_, ok := pointerTo(config, p, fitsLoosely)
-		found = found || !ok
+		found = found || !ok && !left(p)
 	})
 	return found
 }
 
 // Forced reports whether putting the object right takes fields from somebody.
 func (c Comparison) Forced() bool {
-	return slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
+	return c.forced || slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
+}
+
+// Conflict is a field that the API server did not give us without force.
+type Conflict struct {
+	Path  string // as managed fields write it
+	Owner Owner  // without a time
+}
+
+// Contest returns c with the fields of conflicts decided about too, as if they were lost: they are others' as well as
+// ours and Git changes their value, or their owner shows in no managed field. unknown are those that cannot be left to
+// their owner, since managed fields name them in another version of the API than config is written in.
+func (c Comparison) Contest(config map[string]any, o Observed, conflicts []Conflict, ctx Context, manager string) (_ Comparison, unknown []DecidedLoss, err error) {
+	fields, err := ParseFields(o.Managed, manager)
+	if err != nil {
+		return c, nil, fmt.Errorf("comparing %s: %w", ctx.Object, err)
+	}
+	c.Losses, c.leaveOut = slices.Clip(c.Losses), slices.Clip(c.leaveOut)
+	for _, conflict := range conflicts {
+		l := fields.contested(config, conflict)
+		d := DecidedLoss{l, Decide(l, ctx)}
+		c.Losses = append(c.Losses, d)
+		c.forced = c.forced || d.Verdict == Enforce
+		switch {
+		case d.Verdict == Enforce:
+		case len(l.Pointer) > 0:
+			c.leaveOut = append(c.leaveOut, l.Pointer)
+		default:
+			unknown = append(unknown, d)
+		}
+	}
+	return c, unknown, nil
+}
+
+// contested finds the field that a conflict is about, and its owner.
+func (f Fields) contested(config map[string]any, conflict Conflict) Loss {
+	l := Loss{Owner: conflict.Owner}
+	for _, c := range f.foreign {
+		untimed := c.owner
+		untimed.Time = time.Time{}
+		if untimed != conflict.Owner {
+			continue
+		}
+		l.Owner = c.owner
+		c.set.Iterate(func(p fieldpath.Path) {
+			if l.Path == nil && p.String() == conflict.Path {
+				l.Path = p.Copy()
+			}
+		})
+		if l.Path != nil {
+			l.Pointer, _ = pointerTo(config, l.Path, fitsLoosely)
+			return l
+		}
+	}
+	l.Path = fieldpath.Path{fieldpath.FieldNameElement(strings.TrimPrefix(conflict.Path, "."))}
+	return l
 }
 
 // Partial reports whether some declared fields are left to others.

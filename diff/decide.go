@@ -156,8 +156,8 @@ func byDefault(l Loss, _ Context) (Decision, bool) {
 		return Decision{Verdict: Enforce, Reason: "scaled to 0; the API server does not note by whom"}, true
 	case l.Owner.Manager == "":
 		return Decision{Verdict: Enforce, Reason: "removed"}, true
-	case l.Owner.Manager == Ancient:
-		return Decision{Verdict: Enforce, Reason: "changed by an unknown manager (" + Ancient + ")"}, true
+	case l.Owner.Manager == Ancient, l.Owner.Manager == BeforeFirst:
+		return Decision{Verdict: Enforce, Reason: "changed by an unknown manager (" + l.Owner.Manager + ")"}, true
 	case ClassOf(l.Owner.Manager) == Released:
 		return Decision{Verdict: Enforce, Reason: "declared in Git again"}, true
 	}

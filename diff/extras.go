@@ -20,11 +20,12 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // Extras returns what people's tools own that config does not declare and that is not left to them: labels and
 // annotations of the object itself are theirs, and so are the restart request and the status.
-// An item or subtree that is wholly theirs is one extra, at its top.
+// An item or subtree that is wholly theirs is one extra, at its top. What was written in another version of the API than
+// config's is not told: the same field may have another name there.
 func Extras(config map[string]any, f Fields) []Extra {
 	var extras []Extra
 	for _, c := range f.foreign {
-		if !undone(c) {
+		if !c.comparable(config, f) {
 			continue
 		}
 		set := c.extra(config, f)
@@ -42,6 +43,11 @@ func undone(c claim) bool {
 	return ClassOf(c.owner.Manager) == Person && c.owner.Operation == string(metav1.ManagedFieldsOperationUpdate) && c.owner.Subresource == ""
 }
 
+// comparable reports whether additions of c are undone and named as in config.
+func (c claim) comparable(config map[string]any, f Fields) bool {
+	return undone(c) && config["apiVersion"] == c.version && (f.own == nil || f.version == c.version)
+}
+
 // extra returns the part of the claim that nobody else owns, Git does not declare and is undone.
 func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
 	others := &fieldpath.Set{}
@@ -55,7 +61,7 @@ func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
 	}
 	extra := &fieldpath.Set{}
 	for p := range c.set.All() {
-		if !left(p) && !others.Has(p) && !declared(config, p) && !underOwnedLeaf(others, p) {
+		if !left(p) && !declared(config, p) && !touches(others, p) {
 			extra.Insert(p.Copy())
 		}
 	}
@@ -122,12 +128,15 @@ func declared(config map[string]any, p fieldpath.Path) bool {
 	return true
 }
 
-// underOwnedLeaf reports whether a field above p is owned as a whole.
-func underOwnedLeaf(s *fieldpath.Set, p fieldpath.Path) bool {
-	for _, pe := range p[:max(len(p)-1, 0)] {
-		child, ok := s.Children.Get(pe)
-		if !ok {
-			return s.Members.Has(pe)
+// touches reports whether s has p or something below it.
+func touches(s *fieldpath.Set, p fieldpath.Path) bool {
+	for i, pe := range p {
+		child, deeper := s.Children.Get(pe)
+		switch {
+		case i == len(p)-1:
+			return deeper || s.Members.Has(pe)
+		case !deeper:
+			return false
 		}
 		s = child
 	}
@@ -166,7 +175,7 @@ func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager st
 	for i := range entries {
 		e := entries[i]
 		c := claim{owner: ownerOf(&e), version: e.APIVersion}
-		if e.FieldsV1 == nil || !undone(c) || e.APIVersion != f.version {
+		if e.FieldsV1 == nil || !c.comparable(config, f) {
 			folded = append(folded, e)
 			continue
 		}

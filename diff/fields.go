@@ -19,13 +19,16 @@ type Owner struct {
 // Ancient is the manager into which the API server merges the oldest entries beyond ten.
 const Ancient = "ancient-changes"
 
+// BeforeFirst is the manager to which the API server attributes everything in an object without managed fields.
+const BeforeFirst = "before-first-apply"
+
 // String returns the owner as people say it: `kubectl-edit`, `kube-controller-manager (scale)`.
 func (o Owner) String() string {
 	switch {
 	case o.Manager == "":
 		return "nobody"
-	case o.Manager == Ancient:
-		return "unknown (" + Ancient + ")"
+	case o.Manager == Ancient, o.Manager == BeforeFirst:
+		return "unknown (" + o.Manager + ")"
 	case o.Subresource != "":
 		return o.Manager + " (" + o.Subresource + ")"
 	}

@@ -16,6 +16,8 @@ type Loss struct {
 	Pointer []string
 	// Owner has it now; the zero Owner where the field was removed.
 	Owner Owner
+
+	empty bool // config declares an empty list
 }
 
 // Losses returns the fields of config that f does not list as ours, with their new owners, in the order of the paths.
@@ -75,6 +77,8 @@ func (w *walker) fields(m map[string]any, n node, path fieldpath.Path, pointer [
 func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.Path, pointer []string, l level) {
 	path = append(slices.Clip(path), pe)
 	sub := n.descend(pe)
+	list, isList := v.([]any)
+	loss := Loss{Path: path, Pointer: pointer, empty: isList && len(list) == 0}
 	isMember := n.own != nil && n.own.Members.Has(pe)
 	if l == metadataLevel && len(path) == 1 {
 		if m, ok := v.(map[string]any); ok {
@@ -86,12 +90,10 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 		return // a leaf, or a value owned as a whole
 	}
 	if sub.own == nil {
-		if owner, ok := n.takenWhole(pe); ok {
-			w.losses = append(w.losses, Loss{path, pointer, owner})
-			return
-		}
-		if len(sub.foreign) == 0 {
-			w.losses = append(w.losses, Loss{path, pointer, Owner{}})
+		owner, taken := n.takenWhole(pe)
+		if taken || len(sub.foreign) == 0 {
+			loss.Owner = owner
+			w.losses = append(w.losses, loss)
 			return
 		}
 	}
@@ -102,14 +104,14 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 			return
 		}
 	case []any:
-		if len(v) > 0 {
-			w.items(v, sub, path, pointer)
-			return
-		}
+		// An empty list with keys or a set is never listed as ours: whoever adds to it takes nothing.
+		w.items(v, sub, path, pointer)
+		return
 	}
 	if !isMember {
 		// An empty value of ours into which somebody else put something.
-		w.losses = append(w.losses, Loss{path, pointer, latest(sub.foreign)})
+		loss.Owner = latest(sub.foreign)
+		w.losses = append(w.losses, loss)
 	}
 }
 

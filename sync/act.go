@@ -305,7 +305,7 @@ func (c *Controller) settle(ctx context.Context, l *look, w *write) error {
 		case class == apply.Conflict && w.step.Op == OpCreate:
 			return c.adopt(ctx, l, w)
 		case class == apply.Conflict:
-			return errLookAgain
+			return c.contest(ctx, l, w, err)
 		case class == apply.Deferred && c.comes(ctx, l, w, err):
 			w.unchecked = true
 			return nil
@@ -353,16 +353,37 @@ func (c *Controller) adopt(ctx context.Context, l *look, w *write) error {
 	}
 	step.Op, step.Health = OpUpdate, w.step.Health
 	*w.step = step
-	adopted, err := c.writeOf(ctx, w.step)
+	if err = c.rewrite(ctx, w); err != nil && apply.Classify(err) == apply.Conflict {
+		return c.contest(ctx, l, w, err)
+	}
+	return err
+}
+
+// contest decides about fields that were not given to us without force, and checks the write that comes of it.
+func (c *Controller) contest(ctx context.Context, l *look, w *write, conflict error) error {
+	fields := apply.FieldConflicts(conflict)
+	if len(fields) == 0 {
+		return errLookAgain
+	}
+	if err := l.input.contest(w.step, fields); err != nil {
+		return err
+	}
+	err := c.rewrite(ctx, w)
+	if err != nil && apply.Classify(err) == apply.Conflict {
+		return errLookAgain
+	}
+	return err
+}
+
+// rewrite makes a write anew, since its step has changed, and checks it.
+func (c *Controller) rewrite(ctx context.Context, w *write) error {
+	next, err := c.writeOf(ctx, w.step)
 	if err != nil {
 		return err
 	}
-	*w = *adopted
-	if w.unchecked {
-		return nil
-	}
-	if w.checked, err = c.writer.DryRun(ctx, w.object); err != nil && apply.Classify(err) == apply.Conflict {
-		return errLookAgain
+	*w = *next
+	if !w.unchecked {
+		w.checked, err = c.writer.DryRun(ctx, w.object)
 	}
 	return err
 }

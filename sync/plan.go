@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -101,6 +103,28 @@ func (in Input) Decide(d *Desired, o *Observed) (Step, error) {
 	}
 	in.conclude(&step)
 	return step, nil
+}
+
+// contest decides about the fields that the API server did not give us without force: ours as well as others', where Git
+// changes the value. The error names those that cannot be left to their owner one by one.
+func (in Input) contest(step *Step, conflicts []apply.FieldConflict) error {
+	config, err := step.Desired.Config()
+	if err != nil {
+		return err
+	}
+	contested := make([]diff.Conflict, len(conflicts))
+	for i, c := range conflicts {
+		contested[i] = diff.Conflict{Path: c.Path, Owner: diff.Owner{Manager: c.Manager, Operation: string(metav1.ManagedFieldsOperationUpdate), Subresource: c.Subresource}}
+		if c.Applies {
+			contested[i].Owner.Operation = string(metav1.ManagedFieldsOperationApply)
+		}
+	}
+	cmp, unknown, err := step.Comparison.Contest(config, step.Observed.State, contested, in.Context(step.Desired), v1alpha1.FieldManager)
+	if len(unknown) > 0 {
+		return fmt.Errorf("%w: %s: %s", errRefused, unknown[0].Path, unknown[0].Reason)
+	}
+	step.Comparison = cmp
+	return err
 }
 
 // conclude turns a comparison into an operation.

@@ -178,18 +178,25 @@ func (p *previewer) change(ctx context.Context, d *Desired) Change {
 		c.Managed = o.State.Managed
 	}
 	if step.Op != OpNone {
-		c.Next, c.Err = p.next(ctx, step, config, live)
+		c.Next, c.Err = p.next(ctx, &c.Step, config, live)
 	}
 	return c
 }
 
 // next is the object as a sync would leave it.
-func (p *previewer) next(ctx context.Context, step Step, config map[string]any, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (p *previewer) next(ctx context.Context, step *Step, config map[string]any, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if len(step.Comparison.Extras) > 0 {
 		return diff.Restore(live, config, step.Comparison), nil
 	}
-	o := &apply.Object{Config: &unstructured.Unstructured{Object: step.Comparison.Apply(config)}, Force: step.Comparison.Forced()}
-	next, err := p.writer.DryRun(ctx, o)
+	dryRun := func() (*unstructured.Unstructured, error) {
+		return p.writer.DryRun(ctx, &apply.Object{Config: &unstructured.Unstructured{Object: step.Comparison.Apply(config)}, Force: step.Comparison.Forced()})
+	}
+	next, err := dryRun()
+	if conflicts := apply.FieldConflicts(err); len(conflicts) > 0 && step.Observed != nil {
+		if err = p.input.contest(step, conflicts); err == nil {
+			next, err = dryRun()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", step.Desired.Origin, err)
 	}

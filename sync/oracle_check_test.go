@@ -1,0 +1,459 @@
+package sync
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+// tries bounds how often a check or a sync is begun anew because somebody, a controller say, has written meanwhile.
+const tries = 10
+
+// check holds the verdict from metadata against the API server's own.
+func (o *oracle) check() {
+	for range tries {
+		live, err := o.read()
+		if apierrors.IsNotFound(err) {
+			if step := o.decide(nil); step.Comparison.State != diff.Missing {
+				o.failf("the object is not there, but the verdict is %s", step.Comparison.State)
+			}
+			return
+		}
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if o.compare(live) {
+			return
+		}
+	}
+	o.failf("the object does not come to rest")
+}
+
+func (o *oracle) decide(live *unstructured.Unstructured) Step {
+	var seen *Observed
+	if live != nil {
+		seen = observeWhole(o.git.ID, live, nil)
+	}
+	step, err := o.input().Decide(o.git, seen)
+	if err != nil {
+		o.failf("deciding: %v", err)
+	}
+	return step
+}
+
+// answer is what the API server says would come of applying Git's configuration by force.
+type answer struct {
+	object  *unstructured.Unstructured
+	applied *fieldpath.Set // the fields that this would give us
+	own     *fieldpath.Set // those that we have
+}
+
+// ask sends the dry-run; ok is false when the object has changed since it was read.
+func (o *oracle) ask(live *unstructured.Unstructured) (a answer, ok bool, err error) {
+	config, err := o.git.Config()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: config}
+	if applied, ok := live.GetAnnotations()[v1alpha1.AnnotationApplied]; ok {
+		annotations := u.GetAnnotations()
+		annotations[v1alpha1.AnnotationApplied] = applied
+		u.SetAnnotations(annotations)
+	}
+	a.object, err = o.writer.DryRun(o.t.Context(), &apply.Object{Config: u, Force: true, ResourceVersion: live.GetResourceVersion()})
+	if apierrors.IsConflict(err) {
+		return a, false, nil
+	}
+	if err == nil {
+		a.applied, a.own = o.fieldsOf(a.object), o.fieldsOf(live)
+	}
+	return a, true, err
+}
+
+func (o *oracle) fieldsOf(u *unstructured.Unstructured) *fieldpath.Set {
+	for _, e := range u.GetManagedFields() {
+		if e.Manager == v1alpha1.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply {
+			return o.setOf(e)
+		}
+	}
+	return &fieldpath.Set{}
+}
+
+func (o *oracle) setOf(e metav1.ManagedFieldsEntry) *fieldpath.Set {
+	set := &fieldpath.Set{}
+	if e.FieldsV1 != nil {
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			o.failf("reading managed fields: %v", err)
+		}
+	}
+	return set
+}
+
+// compare returns false when the object has changed since it was read.
+func (o *oracle) compare(live *unstructured.Unstructured) bool {
+	step := o.decide(live)
+	cached, err := o.input().Decide(o.git, observe(diff.ID{Group: o.git.ID.Group, Kind: o.git.ID.Kind}, live, nil))
+	if err != nil || cached.Comparison.State != step.Comparison.State {
+		o.failf("with all managed fields the verdict is %s, with what the cache keeps %s, %v", step.Comparison.State, cached.Comparison.State, err)
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return true
+	}
+	a, ok, err := o.ask(live)
+	switch {
+	case !ok:
+		return false
+	case err != nil && strings.Contains(err.Error(), "failed to create typed live object"):
+		return true // somebody has written what the API server itself cannot apply to
+	case err != nil && !apierrors.IsInvalid(err):
+		o.failf("asking: %v", err)
+	case err != nil:
+		if step.Comparison.State == diff.InSync {
+			o.failf("the verdict is %s, but the API server says %v", step.Comparison.State, err)
+		}
+		return true
+	}
+	o.states[step.Comparison.State]++
+	o.compareLosses(step.Comparison, a)
+	extras := o.extras(live, a)
+	if got := pathsOf(step.Comparison.Extras); !slices.Equal(got, extras) {
+		o.failf("extras: from metadata %v, by the API server %v", got, extras)
+	}
+	o.compareState(step, live, a, len(extras) > 0)
+	return true
+}
+
+func pathsOf(extras []diff.Extra) []string {
+	var paths []string
+	for _, e := range extras {
+		paths = append(paths, e.Path.String())
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+const appliedPath = ".metadata.annotations." + v1alpha1.AnnotationApplied
+
+// compareLosses checks that the losses are what applying would give us and we do not have.
+func (o *oracle) compareLosses(c diff.Comparison, a answer) {
+	config, _ := o.git.Config()
+	missing := a.applied.Difference(a.own)
+	missing.Iterate(func(p fieldpath.Path) {
+		value, _ := at(config, p)
+		// What Git declares only now was never ours.
+		if c.State == diff.Changed || p.String() == appliedPath || isEmptyList(value) {
+			return
+		}
+		if !slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) {
+			o.failf("%s is not ours, but is no loss", p)
+		}
+	})
+	for _, l := range c.Losses {
+		found := isEmptyList(valueAt(config, l.Pointer)) && l.Owner == (diff.Owner{})
+		missing.Iterate(func(p fieldpath.Path) { found = found || related(l.Path, p) })
+		if !found {
+			o.failf("%s is a loss, but is ours", l.Path)
+		}
+	}
+}
+
+// isEmptyList reports whether metadata cannot tell whether a declared value is there: an empty list is listed among the
+// fields of its owner only when it is atomic.
+func isEmptyList(v any) bool {
+	l, ok := v.([]any)
+	return ok && len(l) == 0
+}
+
+// valueAt returns what a JSON pointer leads to.
+func valueAt(v any, pointer []string) any {
+	for _, element := range pointer {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[element]
+		case []any:
+			i, _ := strconv.Atoi(element)
+			v = x[i]
+		}
+	}
+	return v
+}
+
+// related reports whether one path leads to or through the other. A list key of the first may lack keys that the API
+// server defaults.
+func related(loss, p fieldpath.Path) bool {
+	for i := range min(len(loss), len(p)) {
+		x, y := loss[i], p[i]
+		if x.Key == nil || y.Key == nil {
+			if !x.Equals(y) && x.Index == nil {
+				return false
+			}
+			continue
+		}
+		for _, k := range *x.Key {
+			if !slices.ContainsFunc(*y.Key, func(f value.Field) bool { return f.Name == k.Name && value.Equals(f.Value, k.Value) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// extras are what people's tools own, nobody else owns and the API server does not take for declared.
+func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
+	others := a.own.Union(a.applied)
+	var persons []*fieldpath.Set
+	for _, e := range live.GetManagedFields() {
+		switch {
+		case e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" && diff.ClassOf(e.Manager) == diff.Person:
+			if e.APIVersion == o.git.GVK.GroupVersion().String() {
+				persons = append(persons, o.setOf(e))
+			}
+		default:
+			others = others.Union(o.setOf(e))
+		}
+	}
+	var extras []string
+	for _, set := range persons {
+		var tops []fieldpath.Path
+		set.Iterate(func(p fieldpath.Path) {
+			if theirs(p) || covered(others, p) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
+				return
+			}
+			tops = append(tops, p.Copy())
+			extras = append(extras, p.String())
+		})
+	}
+	slices.Sort(extras)
+	return slices.Compact(extras)
+}
+
+// theirs reports whether a field is left to whoever adds it.
+func theirs(p fieldpath.Path) bool {
+	s := p.String()
+	switch {
+	case strings.HasPrefix(s, ".metadata.finalizers"), strings.HasPrefix(s, ".metadata.ownerReferences"):
+		return false
+	case strings.HasPrefix(s, ".metadata"), strings.HasPrefix(s, ".status"), s == ".apiVersion", s == ".kind":
+		return true
+	}
+	return strings.HasSuffix(s, ".template.metadata") || strings.HasSuffix(s, ".metadata.annotations") || strings.HasSuffix(s, ".kubectl.kubernetes.io/restartedAt")
+}
+
+// covered reports whether s has p or something below it.
+func covered(s *fieldpath.Set, p fieldpath.Path) bool {
+	for _, pe := range p[:len(p)-1] {
+		child, deeper := s.Children.Get(pe)
+		if !deeper {
+			return false
+		}
+		s = child
+	}
+	last := p[len(p)-1]
+	_, deeper := s.Children.Get(last)
+	return deeper || s.Members.Has(last)
+}
+
+// compareState checks the state that is concluded from losses and extras.
+func (o *oracle) compareState(step Step, live *unstructured.Unstructured, a answer, extra bool) {
+	c, state := step.Comparison, step.Observed.State
+	enforced := slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool { return l.Verdict == diff.Enforce })
+	held := slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool { return l.Verdict == diff.Hold })
+	surplus := !a.own.Difference(a.applied).Empty()
+	want := diff.InSync
+	switch {
+	case state.Applied.Config != o.git.digest:
+		want = diff.Changed
+	case enforced, extra, surplus && state.Fields != state.Applied.Fields:
+		want = diff.Drifted
+	case held:
+		want = diff.Held
+	}
+	if c.State != want {
+		o.failf("the verdict is %s, want %s (losses %v, surplus %v, extra %v)", c.State, want, c.Losses, surplus, extra)
+	}
+	if c.State == diff.InSync && len(c.Losses) == 0 && !bytes.Equal(content(live), content(a.object)) {
+		o.failf("the verdict is Synced, but applying would make %s of %s", content(a.object), content(live))
+	}
+}
+
+// content is an object less what every write changes.
+func content(u *unstructured.Unstructured) []byte {
+	u = u.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(u.Object, "metadata", field)
+	}
+	return asJSON(u.Object)
+}
+
+// sync does what the agent does about one object, until there is nothing left to do.
+func (o *oracle) sync() {
+	var before *unstructured.Unstructured
+	var first *Step
+	for pass := range tries {
+		live, err := o.read()
+		if err != nil && !apierrors.IsNotFound(err) {
+			o.t.Fatal(err)
+		}
+		if err != nil {
+			live = nil
+		}
+		step := o.decide(live)
+		if first == nil {
+			before, first = live, &step
+		}
+		if step.Op == OpNone {
+			if live != nil && o.settled(before, first, live, step) {
+				o.syncs++
+				return
+			}
+			continue
+		}
+		switch err := o.put(&step); {
+		case err == nil, errors.Is(err, errLookAgain), apierrors.IsConflict(err):
+			o.note("sync, pass %d: %s, %v", pass, step.Op, err)
+		default:
+			o.note("sync, pass %d: refused: %v", pass, err)
+			o.refused++
+			if _, err := o.remove(""); err != nil && !apierrors.IsNotFound(err) {
+				o.t.Fatal(err)
+			}
+			return
+		}
+	}
+	o.failf("the sync does not come to an end")
+}
+
+// put writes what a step says.
+func (o *oracle) put(step *Step) error {
+	c := &Controller{writer: o.writer, kinds: o.kinds}
+	ctx := o.t.Context()
+	w, err := c.writeOf(ctx, step)
+	if err != nil {
+		return err
+	}
+	if !w.unchecked {
+		w.checked, w.step.err = o.writer.DryRun(ctx, w.object)
+	}
+	if err := c.settle(ctx, &look{input: o.input(), snap: &snapshot{set: o.set}, st: newAppState()}, w); err != nil {
+		return err
+	}
+	_, err = o.writer.Apply(ctx, w.object, w.checked)
+	return err
+}
+
+// settled checks, after a sync, that each field is what its owner, as decided, wants. It returns false when the object
+// has changed since it was read.
+func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, last Step) bool {
+	a, ok, err := o.ask(after)
+	if err != nil {
+		o.failf("the sync has come to an end, but the API server says %v", err)
+	}
+	if !ok {
+		return false
+	}
+	left := append(slices.Clone(first.Comparison.Losses), last.Comparison.Losses...)
+	left = slices.DeleteFunc(left, func(l diff.DecidedLoss) bool { return l.Verdict == diff.Enforce })
+	a.applied.Leaves().Iterate(func(p fieldpath.Path) {
+		isLeft := slices.ContainsFunc(left, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) ||
+			slices.ContainsFunc(first.Comparison.Release, func(r fieldpath.Path) bool { return related(r, p) })
+		switch want, _ := at(a.object.Object, p); {
+		case !isLeft && !same(after, want, p):
+			got, _ := at(after.Object, p)
+			o.failf("after the sync %s is %s, and Git wants %s", p, asJSON(got), asJSON(want))
+		case !isLeft && !a.own.Has(p):
+			o.failf("after the sync %s is not ours", p)
+		}
+	})
+	if before != nil {
+		o.keptOthers(before, first, after, a)
+	}
+	return true
+}
+
+// keptOthers checks that a sync has left alone what is neither Git's nor a person's addition, and what was left to others.
+func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, a answer) {
+	kept := &fieldpath.Set{}
+	for _, e := range before.GetManagedFields() {
+		if diff.ClassOf(e.Manager) != diff.Person && e.Manager != v1alpha1.FieldManager && e.Subresource != "status" && e.APIVersion == o.git.GVK.GroupVersion().String() {
+			kept = kept.Union(o.setOf(e))
+		}
+	}
+	kept.Leaves().Iterate(func(p fieldpath.Path) {
+		enforced := covered(a.applied, p) && !slices.ContainsFunc(first.Comparison.Losses, func(l diff.DecidedLoss) bool {
+			return l.Verdict != diff.Enforce && related(l.Path, p)
+		})
+		want, there := at(before.Object, p)
+		if _, isMap := want.(map[string]any); isMap {
+			return // of whose fields each has an owner of its own
+		}
+		if there && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
+			got, _ := at(after.Object, p)
+			o.failf("the sync made %s of %s at %s, which is not Git's", asJSON(got), asJSON(want), p)
+		}
+	})
+	for _, p := range first.Comparison.Release {
+		if want, there := at(before.Object, p); there && !same(after, want, p) {
+			got, _ := at(after.Object, p)
+			o.failf("%s was to keep its value %s, and is %s", p, asJSON(want), asJSON(got))
+		}
+	}
+}
+
+func same(u *unstructured.Unstructured, want any, p fieldpath.Path) bool {
+	got, _ := at(u.Object, p)
+	return bytes.Equal(asJSON(got), asJSON(want))
+}
+
+// at returns the value of a field of a stored object.
+func at(v any, p fieldpath.Path) (any, bool) {
+	for _, pe := range p {
+		switch x := v.(type) {
+		case map[string]any:
+			if pe.FieldName == nil {
+				return nil, false
+			}
+			next, ok := x[*pe.FieldName]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i := slices.IndexFunc(x, func(item any) bool { return isItem(item, pe) })
+			if i < 0 {
+				return nil, false
+			}
+			v = x[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func isItem(item any, pe fieldpath.PathElement) bool {
+	if pe.Value != nil {
+		return value.Equals(value.NewValueInterface(item), *pe.Value)
+	}
+	m, ok := item.(map[string]any)
+	if pe.Key == nil || !ok {
+		return false
+	}
+	for _, k := range *pe.Key {
+		if !value.Equals(value.NewValueInterface(m[k.Name]), k.Value) {
+			return false
+		}
+	}
+	return true
+}

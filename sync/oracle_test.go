@@ -1,0 +1,236 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/sync/v1alpha1"
+	"github.com/trueup/trueup/testdata/kubetest"
+)
+
+// oracle drives one object with random changes of Git and random writes of others. After each it checks that the
+// verdict from metadata is the verdict of the API server's dry-run, and after each sync that every field is what its
+// owner, as decided, wants.
+type oracle struct {
+	t       testing.TB
+	r       *rand.Rand
+	subject subject
+	name    string
+	kinds   *apply.Kinds
+	writer  *apply.Writer
+	objects dynamic.ResourceInterface
+	older   dynamic.ResourceInterface
+	app     types.NamespacedName
+	ns      string
+
+	git        *Desired
+	set        *DesiredSet
+	policies   []diff.Policy
+	autoscaler string
+	adopting   bool
+
+	history       []string
+	foreignWrites int
+	foreignTaken  int
+	states        map[diff.State]int
+	syncs         int
+	refused       int
+}
+
+func (o *oracle) note(format string, args ...any) {
+	o.history = append(o.history, fmt.Sprintf(format, args...))
+}
+
+// failf tells what is wrong and how it came about.
+func (o *oracle) failf(format string, args ...any) {
+	o.t.Helper()
+	last := o.history[max(0, len(o.history)-12):]
+	config, _ := o.git.Config()
+	live, _ := o.read()
+	o.t.Fatalf("%s\nafter\n%s\nGit: %s\nlive: %s\npolicies: %+v autoscaler: %q adopting: %v", fmt.Sprintf(format, args...), strings.Join(last, "\n"),
+		asJSON(config), asJSON(live), o.policies, o.autoscaler, o.adopting)
+}
+
+func (o *oracle) read() (*unstructured.Unstructured, error) {
+	return o.objects.Get(o.t.Context(), o.name, metav1.GetOptions{})
+}
+
+// commit makes another configuration the one in Git.
+func (o *oracle) commit() {
+	u := &unstructured.Unstructured{Object: o.body()}
+	u.SetGroupVersionKind(o.subject.gvk)
+	u.SetName(o.name)
+	if o.r.IntN(3) == 0 {
+		u.SetLabels(map[string]string{"team": pick(o.r, "blue", "red")})
+	}
+	set, err := newDesiredSet([]source.Object{{Unstructured: u, File: "oracle.yaml", Line: 1}}, o.app, o.ns, o.kinds)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.set, o.git = set, set.Objects[0]
+	o.note("Git: %s", o.git.json)
+}
+
+// change makes another policy.
+func (o *oracle) change() {
+	o.policies, o.autoscaler, o.adopting = nil, "", o.r.IntN(4) == 0
+	if o.subject.scaled && o.r.IntN(2) == 0 {
+		o.autoscaler = "HorizontalPodAutoscaler " + o.ns + "/scaler"
+	}
+	if o.r.IntN(2) == 0 {
+		p := diff.Policy{Source: "test", Verdict: []diff.Verdict{diff.Yield, diff.Hold, diff.Enforce}[o.r.IntN(3)]}
+		if o.r.IntN(2) == 0 {
+			p.Managers = []string{pick(o.r, fieldManagers...)}
+		}
+		if config, err := o.git.Config(); err == nil && o.r.IntN(2) == 0 {
+			var all []string
+			for _, k := range sortedKeys(o.subject.body) {
+				if _, ok := config[k]; ok {
+					all = append(append(all, "/"+k), places("/"+k, config[k])...)
+				}
+			}
+			if len(all) > 0 {
+				path, err := diff.ParsePath(all[o.r.IntN(len(all))])
+				if err != nil {
+					o.t.Fatal(err)
+				}
+				p.Paths = []diff.PathPattern{path}
+				o.note("policy on %+v", path)
+			}
+		}
+		o.policies = []diff.Policy{p}
+	}
+	o.note("policies %+v, autoscaler %q, adopting %v", o.policies, o.autoscaler, o.adopting)
+}
+
+func (o *oracle) input() Input {
+	return Input{App: o.app, New: true, Policy: Policy{Automated: true, SelfHeal: true, Adopt: o.adopting}, Context: func(d *Desired) diff.Context {
+		return diff.Context{Object: d.ID, Policies: o.policies, Autoscaler: o.autoscaler, Adopting: o.adopting}
+	}}
+}
+
+// step is one change of something, the check of the verdict, and now and then a sync.
+func (o *oracle) step() {
+	switch n := o.r.IntN(20); {
+	case n == 0:
+		o.change()
+	case n < 4:
+		o.commit()
+	default:
+		o.foreign()
+	}
+	o.check()
+	if o.r.IntN(5) < 3 {
+		o.sync()
+	}
+}
+
+// oracleSteps are how many steps are made of all kinds together where no time is set.
+const oracleSteps = 500
+
+// lifetime is after how many steps an object with a new name is driven.
+const lifetime = 30
+
+// The test makes the same changes for the same seed; TRUEUP_SEED sets it. TRUEUP_SOAK sets for how long it runs,
+// with another seed each time.
+func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
+	t.Parallel()
+	cluster := kubetest.Shared(t)
+	clients, err := NewClients(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, duration := uint64(1), time.Duration(0)
+	if s := os.Getenv("TRUEUP_SOAK"); s != "" {
+		seed = uint64(time.Now().UnixNano())
+		if duration, err = time.ParseDuration(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := os.Getenv("TRUEUP_SEED"); s != "" {
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("TRUEUP_SEED=%d", seed)
+	ns := cluster.Namespace(t)
+	group := ns + ".example.com"
+	cluster.Kubectl(t, gadgets(group), "apply", "-f", "-")
+	t.Cleanup(func() {
+		_, _ = cluster.TryKubectl(context.Background(), "", "delete", "crd", "gadgets."+group, "--wait=false")
+	})
+	cluster.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+group, "--timeout=30s")
+	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
+	deadline := time.Now().Add(duration)
+	all := subjects(group)
+	for _, s := range all {
+		t.Run(s.gvk.Kind, func(t *testing.T) {
+			t.Parallel()
+			o := newOracle(t, clients, kinds, ns, s, seed)
+			steps := 0
+			for ; steps < oracleSteps/len(all)+1 || time.Now().Before(deadline); steps++ {
+				if steps%lifetime == 0 {
+					o.begin(steps / lifetime)
+				}
+				o.step()
+			}
+			t.Logf("%d steps, %d syncs, %d of %d foreign writes taken, %d syncs refused, verdicts %v", steps, o.syncs, o.foreignTaken, o.foreignWrites, o.refused, o.states)
+			if o.foreignTaken*3 < o.foreignWrites || o.refused*5 > o.syncs {
+				t.Error("too much of it was refused to say anything")
+			}
+		})
+	}
+}
+
+func newOracle(t testing.TB, clients *Clients, kinds *apply.Kinds, ns string, s subject, seed uint64) *oracle {
+	h := fnv.New64()
+	h.Write([]byte(s.gvk.Kind))
+	o := &oracle{
+		t: t, r: rand.New(rand.NewPCG(seed, h.Sum64())), subject: s, kinds: kinds, ns: ns, states: map[diff.State]int{},
+		app:    types.NamespacedName{Namespace: ns, Name: "oracle"},
+		writer: apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, 4),
+	}
+	resource := func(version string) dynamic.ResourceInterface {
+		gvk := s.gvk
+		gvk.Version = version
+		kind, err := kinds.Of(gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return clients.Dynamic.Resource(kind.Resource).Namespace(ns)
+	}
+	o.objects = resource(s.gvk.Version)
+	if s.older != "" {
+		o.older = resource(s.older)
+	}
+	return o
+}
+
+// begin goes on with another object.
+func (o *oracle) begin(n int) {
+	if o.name != "" {
+		_, _ = o.remove("")
+	}
+	o.name, o.history = fmt.Sprintf("oracle-%d", n), nil
+	o.policies, o.autoscaler, o.adopting = nil, "", false
+	o.commit()
+	if o.r.IntN(3) > 0 {
+		o.sync()
+	}
+}
