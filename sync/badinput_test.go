@@ -41,8 +41,8 @@ func (w *world) edit(name, mode string) {
 	}
 }
 
-// mode returns the value of a ConfigMap, "" where there is none.
-func (w *world) mode(name string) string {
+// setting returns the value of a ConfigMap, "" where there is none.
+func (w *world) setting(name string) string {
 	w.t.Helper()
 	return w.kubectl("get", "configmap", name, "--ignore-not-found", "-o", "jsonpath={.data.mode}")
 }
@@ -50,10 +50,10 @@ func (w *world) mode(name string) string {
 // heals edits a ConfigMap and waits until it is as it was.
 func (w *world) heals(name string) {
 	w.t.Helper()
-	before := w.mode(name)
+	before := w.setting(name)
 	w.edit(name, "edited")
 	kubetest.Eventually(w.t, patience, func() error {
-		if got := w.mode(name); got != before {
+		if got := w.setting(name); got != before {
 			return fmt.Errorf("ConfigMap %s has %q, want %q again", name, got, before)
 		}
 		return nil
@@ -174,7 +174,7 @@ func TestBadCommitChangesNothingAndTheLastGoodStateRunsOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseLabel("forbidden", "not in this house")
-	w.definition("vaults", "Vault", nil)
+	w.definition("vaults", "Vault", "")
 	good := map[string]string{}
 	for folder := range mistakes {
 		good[folder+"/settings.yaml"] = settings(folder, "good")
@@ -216,7 +216,7 @@ func TestBadCommitChangesNothingAndTheLastGoodStateRunsOn(t *testing.T) {
 	}
 	for folder := range mistakes {
 		w.heals(folder)
-		if got := w.mode(folder + "-next"); got != "good" {
+		if got := w.setting(folder + "-next"); got != "good" {
 			t.Errorf("ConfigMap %s-next has %q, though its commit was refused", folder, got)
 		}
 	}
@@ -234,7 +234,7 @@ func TestBadCommitChangesNothingAndTheLastGoodStateRunsOn(t *testing.T) {
 	third := w.git.CommitTo(gitserver.DefaultBranch, "repair", repair...)
 	for folder := range mistakes {
 		w.until(folder, synced(third))
-		if got := w.mode(folder + "-next"); got != "repaired" {
+		if got := w.setting(folder + "-next"); got != "repaired" {
 			t.Errorf("ConfigMap %s-next has %q after the repair", folder, got)
 		}
 	}
@@ -297,16 +297,17 @@ spec:
 	})
 }
 
-// definition makes a CustomResourceDefinition of the group NAMESPACE.example.com; schema is of its spec.
-func (w *world) definition(plural, kind string, schema []string) {
+// definition makes a CustomResourceDefinition of the group NAMESPACE.example.com.
+func (w *world) definition(plural, kind, spec string) {
 	w.t.Helper()
-	w.Kubectl(w.t, w.definitionManifest(plural, kind, schema), "apply", "-f", "-")
+	w.Kubectl(w.t, definitionManifest(w.ns, plural, kind, spec), "apply", "-f", "-")
 	name := plural + "." + w.ns + ".example.com"
 	w.t.Cleanup(func() { _, _ = w.TryKubectl(context.Background(), "", "delete", "crd", name, "--wait=false") })
 	w.Kubectl(w.t, "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s")
 }
 
-func (w *world) definitionManifest(plural, kind string, schema []string) string {
+// definitionManifest defines a kind of the group NAMESPACE.example.com; spec are the properties of its spec.
+func definitionManifest(ns, plural, kind, spec string) string {
 	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -326,7 +327,7 @@ spec:
             spec:
               type: object
               properties: {%[5]s}
-`, plural, kind, w.ns, strings.ToLower(kind), strings.Join(schema, ", "))
+`, plural, kind, ns, strings.ToLower(kind), spec)
 }
 
 // allow lets the agent manage the group NAMESPACE.example.com.

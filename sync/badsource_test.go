@@ -163,7 +163,7 @@ func TestRevisionWithoutObjectsPrunesNothingUnlessAllowed(t *testing.T) {
 	}
 	for name := range empties {
 		w.until(name, synced(second))
-		if got := w.mode(name) + w.mode(name+"-two"); got != "" {
+		if got := w.setting(name) + w.setting(name+"-two"); got != "" {
 			t.Errorf("%s: both ConfigMaps should be pruned with allowEmpty", name)
 		}
 	}

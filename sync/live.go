@@ -256,7 +256,8 @@ func (l *live) overlay(id diff.ID, o *Observed) *Observed {
 	if a, ok := l.assumed[id]; ok && (o == nil || !o.newer(a.Observed)) && time.Now().Before(a.until) {
 		o = a.Observed
 	}
-	if uid, ok := l.gone[id]; ok && o != nil && o.UID == uid {
+	// The watch may have told of the deletion before the answer to it was taken in.
+	if uid, ok := l.gone[id]; ok && o != nil && o.UID == uid && o.DeletionTimestamp == nil {
 		return nil
 	}
 	return o
