@@ -32,13 +32,18 @@ type Judge struct {
 }
 
 // NewJudge returns a Judge that asks rules before the shipped ones, and both before the functions of built-in kinds.
-// It fails on the first rule that does not compile, naming it. Compiling takes a while: keep the Judge.
+// It fails on the first rule that does not compile, with a *RuleError. Compiling takes a while: keep the Judge.
 func NewJudge(rules []Rule, opts Options) (*Judge, error) {
+	return (&Judge{opts: opts, rules: []*ruleSet{shipped()}}).With(rules)
+}
+
+// With returns a Judge that asks rules before those of j, and is j otherwise. It fails as NewJudge does.
+func (j *Judge) With(rules []Rule) (*Judge, error) {
 	set, err := newRuleSet(rules)
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{opts: opts, rules: []*ruleSet{set, shipped()}}, nil
+	return &Judge{opts: j.opts, rules: append([]*ruleSet{set}, j.rules...)}, nil
 }
 
 // shipped compiles the shipped rules once for all Judges. A test compiles them too, so they do.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -158,15 +159,15 @@ func TestNewJudgeRefuses(t *testing.T) {
 		},
 		"a rule without a kind": {
 			[]Rule{{Group: "example.com", Healthy: "true"}},
-			`compiling the health rule of example.com/: kind is empty; name one, or "*" for every kind of the group`,
+			`compiling the health rule of example.com/: kind: is empty; name one, or "*" for every kind of the group`,
 		},
 		"a rule without an expression": {
 			[]Rule{{Group: "example.com", Kind: "Widget", Message: "'x'"}},
-			"no expression; give at least one of degraded, suspended, progressing and healthy",
+			"healthy: there is no expression; give at least one of degraded, suspended, progressing and healthy",
 		},
 		"two rules for one kind": {
 			[]Rule{{Group: "example.com", Kind: "Widget", Healthy: "true"}, {Group: "example.com", Kind: "Gadget,Widget", Healthy: "true"}},
-			"compiling the health rule of example.com/Widget: there are two rules for this kind; keep one",
+			"compiling the health rule of example.com/Gadget,Widget: kind: there are two rules for example.com/Widget; keep one",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -178,6 +179,56 @@ func TestNewJudgeRefuses(t *testing.T) {
 				t.Error("want no Judge beside an error")
 			}
 		})
+	}
+}
+
+func TestRuleErrorNamesTheRuleAndItsField(t *testing.T) {
+	_, err := NewJudge([]Rule{{Kind: "Pod", Healthy: "true"}, {Kind: "Job", Healthy: "true", Message: "nobody"}}, Options{})
+	wrong, ok := errors.AsType[*RuleError](err)
+	if !ok || wrong.Index != 1 || wrong.Field != "message" || wrong.Rule.Kind != "Job" {
+		t.Errorf("want a RuleError about the message of rule 1, got %+v", err)
+	}
+}
+
+func TestWith(t *testing.T) {
+	rule := func(message string) Rule {
+		return Rule{Group: "example.com", Kind: "Widget", Healthy: "true", Message: "'" + message + "'"}
+	}
+	agent := newJudge(t, Options{IngressNeedsAddress: true}, rule("agent"))
+	app, err := agent.With([]Rule{rule("app")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sentence, test := range map[string]struct {
+		judge        *Judge
+		object, want string
+	}{
+		"further rules go first":            {app, widget, "app"},
+		"the Judge itself stays as it was":  {agent, widget, "agent"},
+		"the options stay":                  {app, `{apiVersion: networking.k8s.io/v1, kind: Ingress}`, "waiting for its load balancer's address"},
+		"the shipped rules are still asked": {app, `{apiVersion: argoproj.io/v1alpha1, kind: AppProject}`, "present; it has no status"},
+	} {
+		if got := test.judge.Of(object(t, test.object)).Message; got != test.want {
+			t.Errorf("%s: want %q, got %q", sentence, test.want, got)
+		}
+	}
+}
+
+func TestRuleMatches(t *testing.T) {
+	widget := schema.GroupKind{Group: "example.com", Kind: "Widget"}
+	for sentence, test := range map[string]struct {
+		rule Rule
+		want bool
+	}{
+		"the same kind":                  {Rule{Group: "example.com", Kind: "Widget"}, true},
+		"one of several":                 {Rule{Group: "example.com", Kind: "Gadget, Widget"}, true},
+		"wildcards":                      {Rule{Group: "*.com", Kind: "*get"}, true},
+		"the same kind of another group": {Rule{Group: "example.org", Kind: "Widget"}, false},
+		"another kind":                   {Rule{Group: "example.com", Kind: "Gadget"}, false},
+	} {
+		if got := test.rule.Matches(widget); got != test.want {
+			t.Errorf("%s: want %v, got %v", sentence, test.want, got)
+		}
 	}
 }
 
@@ -248,6 +299,10 @@ func TestOptions(t *testing.T) {
 		},
 		"a claim of a class that waits does not block": {
 			waits(true, true), claim, Result{Healthy, "WaitForFirstConsumer", "unbound; a volume is bound once a pod uses the claim", "builtin/PersistentVolumeClaim"},
+		},
+		"a claim without a class blocks until a volume is there for it": {
+			Options{WaitForFirstConsumer: func(string) (bool, bool) { return false, true }}, `{apiVersion: v1, kind: PersistentVolumeClaim, spec: {storageClassName: ""}}`,
+			Result{Progressing, "Pending", "waiting for a volume without a storage class", "builtin/PersistentVolumeClaim"},
 		},
 		"a claim of a class that is not known does not block": {
 			waits(false, false), claim, Result{Healthy, "WaitForFirstConsumer", "unbound; a volume is bound once a pod uses the claim", "builtin/PersistentVolumeClaim"},

@@ -43,6 +43,30 @@ type Rule struct {
 	Source  string `json:"source,omitempty"`  // where the facts come from
 }
 
+// Matches reports whether the rule is about objects of a kind.
+func (r Rule) Matches(gk schema.GroupKind) bool {
+	for kind := range strings.SplitSeq(r.Kind, ",") {
+		if matches(r.Group, gk.Group) && matches(strings.TrimSpace(kind), gk.Kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// RuleError says which of a list of rules cannot be used, and why.
+type RuleError struct {
+	Index int    // in the list
+	Field string // "kind", "degraded" … "message"
+	Rule  Rule
+	Err   error
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("compiling the health rule of %s/%s: %s: %v", e.Rule.Group, e.Rule.Kind, e.Field, e.Err)
+}
+
+func (e *RuleError) Unwrap() error { return e.Err }
+
 // compiledRule is a Rule ready to run, for one of its kinds.
 type compiledRule struct {
 	name    string // "cel/argoproj.io/Rollout"
@@ -56,8 +80,11 @@ type ruleCase struct {
 	when *expression
 }
 
-func compileRule(env *cel.Env, rule Rule) (compiledRule, error) {
-	var compiled compiledRule
+// compileRule returns an error that is about the named field.
+func compileRule(env *cel.Env, rule Rule) (compiled compiledRule, field string, err error) {
+	if rule.Kind == "" {
+		return compiledRule{}, "kind", errors.New(`is empty; name one, or "*" for every kind of the group`)
+	}
 	for _, c := range []struct {
 		code   Code
 		source string
@@ -67,24 +94,20 @@ func compileRule(env *cel.Env, rule Rule) (compiledRule, error) {
 		}
 		when, err := compile(env, c.source, cel.BoolType)
 		if err != nil {
-			return compiledRule{}, fmt.Errorf("%s: %w", strings.ToLower(string(c.code)), err)
+			return compiledRule{}, strings.ToLower(string(c.code)), err
 		}
 		compiled.cases = append(compiled.cases, ruleCase{c.code, when})
 	}
 	switch {
-	case rule.Kind == "":
-		return compiledRule{}, errors.New(`kind is empty; name one, or "*" for every kind of the group`)
 	case len(compiled.cases) == 0:
-		return compiledRule{}, errors.New("no expression; give at least one of degraded, suspended, progressing and healthy")
+		return compiledRule{}, "healthy", errors.New("there is no expression; give at least one of degraded, suspended, progressing and healthy")
 	case rule.Message == "":
-		return compiled, nil
+		return compiled, "", nil
 	}
-	message, err := compile(env, rule.Message, cel.StringType)
-	if err != nil {
-		return compiledRule{}, fmt.Errorf("message: %w", err)
+	if compiled.message, err = compile(env, rule.Message, cel.StringType); err != nil {
+		return compiledRule{}, "message", err
 	}
-	compiled.message = message
-	return compiled, nil
+	return compiled, "", nil
 }
 
 // judge returns what the rule says about o; ok is false where it leaves the judgement to others. A rule that fails says so.
@@ -148,14 +171,14 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 		return nil, fmt.Errorf("setting up CEL: %w", err)
 	}
 	set := &ruleSet{exact: make(map[schema.GroupKind]*compiledRule, len(rules))}
-	for _, rule := range rules {
-		compiled, err := compileRule(env, rule)
+	for i, rule := range rules {
+		compiled, field, err := compileRule(env, rule)
 		if err != nil {
-			return nil, fmt.Errorf("compiling the health rule of %s/%s: %w", rule.Group, rule.Kind, err)
+			return nil, &RuleError{i, field, rule, err}
 		}
 		for kind := range strings.SplitSeq(rule.Kind, ",") {
 			if err := set.add(compiled, schema.GroupKind{Group: rule.Group, Kind: strings.TrimSpace(kind)}); err != nil {
-				return nil, err
+				return nil, &RuleError{i, "kind", rule, err}
 			}
 		}
 	}
@@ -168,7 +191,7 @@ func (s *ruleSet) add(rule compiledRule, gk schema.GroupKind) error {
 	case strings.HasPrefix(gk.Group, "*") || strings.HasPrefix(gk.Kind, "*"):
 		s.wildcards = append(s.wildcards, &rule)
 	case s.exact[gk] != nil:
-		return fmt.Errorf("compiling the health rule of %s/%s: there are two rules for this kind; keep one", gk.Group, gk.Kind)
+		return fmt.Errorf("there are two rules for %s/%s; keep one", gk.Group, gk.Kind)
 	default:
 		s.exact[gk] = &rule
 	}

@@ -56,6 +56,9 @@ func pendingClaim(j *Judge, o fields.Map) Result {
 	}
 	if j.opts.WaitForFirstConsumer != nil {
 		if waits, known := j.opts.WaitForFirstConsumer(class); known && !waits {
+			if class == "" {
+				return progressing("Pending", "waiting for a volume without a storage class")
+			}
 			return progressing("Pending", "waiting for a volume of storage class %s", class)
 		}
 	}
