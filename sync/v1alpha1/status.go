@@ -21,6 +21,8 @@ const (
 	ConditionRendered = "Rendered"
 	// ConditionApplied says whether the last sync went through.
 	ConditionApplied = "Applied"
+	// ConditionHealthRules says whether spec.healthRules can be used; it is there while there are some.
+	ConditionHealthRules = "HealthRules"
 )
 
 // Bounds of the lists in a status, so that an Application stays small however many objects it has.
@@ -67,6 +69,9 @@ type ApplicationStatus struct {
 	// History are the last syncs that changed something, the newest first, at most 10.
 	// +optional
 	History []SyncRecord `json:"history,omitempty"`
+	// LastRequest is how the last sync that a person asked for ended.
+	// +optional
+	LastRequest *RequestStatus `json:"lastRequest,omitempty"`
 	// ObservedRefresh is the last refresh request that was answered.
 	// +optional
 	ObservedRefresh string `json:"observedRefresh,omitempty"`
@@ -204,6 +209,16 @@ type OperationState struct {
 	// Retries counts the tries of the same revision that failed before this one.
 	// +optional
 	Retries int64 `json:"retries,omitempty"`
+}
+
+// RequestStatus is how a sync that a person asked for ended.
+type RequestStatus struct {
+	// ID is the SyncRequest's.
+	ID    string `json:"id"`
+	Phase Phase  `json:"phase"`
+	// +optional
+	Message    string      `json:"message,omitempty"`
+	FinishedAt metav1.Time `json:"finishedAt"`
 }
 
 // SyncRecord is one sync that changed something.

@@ -51,6 +51,47 @@ type ApplicationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	IgnoreDifferences []IgnoreDifference `json:"ignoreDifferences,omitempty"`
+	// HealthRules judge objects of this Application by CEL expressions, before the agent's rules and the shipped ones.
+	// +optional
+	// +kubebuilder:validation:MaxItems=50
+	HealthRules []HealthRule `json:"healthRules,omitempty"`
+	// ProgressDeadlineSeconds is how long the Application may be Progressing before its health message says that this
+	// takes too long; 600 by default.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+}
+
+// HealthRule judges the objects of a group and kind by CEL expressions over the variable object. The first of degraded,
+// suspended, progressing and healthy that is true decides. Where none is, an object is Progressing if healthy is given;
+// else it is judged as if there were no rule.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.degraded) || has(self.suspended) || has(self.progressing) || has(self.healthy)",message="a health rule needs at least one of degraded, suspended, progressing and healthy"
+type HealthRule struct {
+	// Group is an API group, "" for the core one; a * at its start stands for anything.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Kind is one kind, or several separated by commas; a * at its start stands for anything.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Kind string `json:"kind"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Degraded string `json:"degraded,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Suspended string `json:"suspended,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Progressing string `json:"progressing,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Healthy string `json:"healthy,omitempty"`
+	// Message is an expression that gives the message; without it the object's own status speaks.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
 }
 
 // Source is one path at one revision of a Git repository.
