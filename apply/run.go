@@ -18,13 +18,13 @@ type Result struct {
 	Err    error
 }
 
-// DryRunAll checks all objects at once and returns a result for each, in their order.
-func (w *Writer) DryRunAll(ctx context.Context, objects []*Object) []Result {
-	results := make([]Result, len(objects))
+// DryRunAll checks all objects at once. done is called once for each as it is finished, concurrently; the answers are
+// not kept, since together they are large.
+func (w *Writer) DryRunAll(ctx context.Context, objects []*Object, done func(i int, r Result)) {
 	w.each(len(objects), func(i int) {
-		results[i].Answer, results[i].Err = w.DryRun(ctx, objects[i])
+		answer, err := w.DryRun(ctx, objects[i])
+		done(i, Result{answer, err})
 	})
-	return results
 }
 
 // GetAll reads all objects at once and returns a result for each, in their order.
@@ -36,12 +36,10 @@ func (w *Writer) GetAll(ctx context.Context, objects []*unstructured.Unstructure
 	return results
 }
 
-// ApplyAll applies all objects, rank by rank, those of one rank at once, and returns a result for each, in their
-// order. One that fails does not stop the others. checked has the answer to the dry-run of each object, nil where
-// there is none. After the rank of CustomResourceDefinitions it waits until they are established, within a bound.
-// done, where it is not nil, is called once for each object as it is finished, concurrently.
-func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, checked []*unstructured.Unstructured, done func(i int, r Result)) []Result {
-	results := make([]Result, len(objects))
+// ApplyAll applies all objects, rank by rank, those of one rank at once. One that fails does not stop the others.
+// After the rank of CustomResourceDefinitions it waits until they are established, within a bound.
+// done is called once for each object as it is finished, concurrently.
+func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, done func(i int, r Result)) {
 	for rank := range ranks {
 		var index []int
 		for i, o := range objects {
@@ -49,18 +47,18 @@ func (w *Writer) ApplyAll(ctx context.Context, objects []*Object, checked []*uns
 				index = append(index, i)
 			}
 		}
+		answers := make([]*unstructured.Unstructured, len(index))
 		w.each(len(index), func(m int) {
-			i := index[m]
-			results[i].Answer, results[i].Err = w.Apply(ctx, objects[i], checked[i])
-			if done != nil {
-				done(i, results[i])
+			answer, err := w.Apply(ctx, objects[index[m]])
+			if rank == RankCRDs {
+				answers[m] = answer
 			}
+			done(index[m], Result{answer, err})
 		})
 		if rank == RankCRDs {
-			w.awaitEstablished(ctx, index, results)
+			w.awaitEstablished(ctx, answers)
 		}
 	}
-	return results
 }
 
 // each calls f for each index below n, as many at once as the Writer has slots for.
@@ -86,11 +84,11 @@ const establishWithin = 30 * time.Second
 
 // awaitEstablished waits until the kinds of the definitions that were just applied are served. One that does not get
 // there in time is no error here: its custom resources will say that their kind is not served.
-func (w *Writer) awaitEstablished(ctx context.Context, index []int, results []Result) {
+func (w *Writer) awaitEstablished(ctx context.Context, definitions []*unstructured.Unstructured) {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
-	for _, i := range index {
-		if crd := results[i].Answer; crd != nil {
+	for _, crd := range definitions {
+		if crd != nil {
 			_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 				return w.served(ctx, crd), nil
 			})

@@ -42,6 +42,8 @@ type Object struct {
 	// Seal writes into config what is only known from the answer to a dry-run, and again from the answer to the
 	// apply itself; it reports whether config changed. Nil for nothing.
 	Seal func(config, answer *unstructured.Unstructured) (changed bool)
+	// Sealed says that Config is as it is to be stored, by a dry-run or by what is known of an earlier apply.
+	Sealed bool
 }
 
 func (o *Object) String() string { return name(o.Config) }
@@ -53,32 +55,32 @@ func name(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + u.GetName()
 }
 
-// DryRun applies o without effect and returns the object as it would be stored, managed fields included.
+// DryRun applies o without effect, seals it, and returns the object as it would be stored, managed fields included.
 // It blocks for one request. A fold or release is not part of it: those cannot be tried without writing.
 func (w *Writer) DryRun(ctx context.Context, o *Object) (*unstructured.Unstructured, error) {
 	answer, err := w.apply(ctx, o, o.Config, w.manager, metav1.DryRunAll)
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", o, err)
 	}
+	if o.Seal != nil {
+		o.Seal(o.Config, answer)
+	}
+	o.Sealed = true
 	return answer, nil
 }
 
-// Apply writes o: folds, releases, checks with a dry-run where checked is nil, and applies. It returns the stored
+// Apply writes o: folds, releases, checks with a dry-run where it is not sealed, and applies. It returns the stored
 // object. An object whose field set turns out other than the dry-run foretold is applied once more with the right
 // digest. It blocks for the requests that this takes.
-func (w *Writer) Apply(ctx context.Context, o *Object, checked *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructured, error) {
 	prepared := *o
 	if err := w.prepare(ctx, &prepared); err != nil {
 		return nil, err
 	}
-	if checked == nil {
-		var err error
-		if checked, err = w.DryRun(ctx, &prepared); err != nil {
+	if !prepared.Sealed {
+		if _, err := w.DryRun(ctx, &prepared); err != nil {
 			return nil, err
 		}
-	}
-	if o.Seal != nil {
-		o.Seal(o.Config, checked)
 	}
 	answer, err := w.apply(ctx, &prepared, o.Config, w.manager)
 	if err == nil && o.Seal != nil && o.Seal(o.Config, answer) {

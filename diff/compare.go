@@ -142,8 +142,7 @@ func surplus(config map[string]any, fields Fields) bool {
 	}
 	found := false
 	fields.own.Iterate(func(p fieldpath.Path) {
-		_, ok := pointerTo(config, p, fitsLoosely)
-		found = found || !ok && !left(p)
+		found = found || !left(p) && !fields.declared(config, p)
 	})
 	return found
 }
@@ -200,7 +199,7 @@ func (f Fields) contested(config map[string]any, conflict Conflict) Loss {
 			}
 		})
 		if l.Path != nil {
-			l.Pointer, _ = pointerTo(config, l.Path, fitsLoosely)
+			l.Pointer, _ = f.pointer(config, l.Path)
 			return l
 		}
 	}
@@ -236,65 +235,23 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 		return
 	}
 	for p := range fields.own.All() {
-		leaf := Loss{Path: p}
-		switch {
-		case IsReplicas(p):
-			if _, isDeclared := pointerTo(config, p, fitsDefaults); isDeclared && ctx.Autoscaler == "" && !policyYields(leaf, config, ctx) {
-				continue
-			}
-		case !policyYields(leaf, config, ctx):
+		pointer, ok := fields.pointer(config, p)
+		yields := policyYields(Loss{Path: p, Pointer: pointer}, ctx)
+		if !yields && (!IsReplicas(p) || ok && ctx.Autoscaler == "") {
 			continue
 		}
 		c.Release = append(c.Release, p.Copy())
-		if pointer, ok := pointerTo(config, p, fitsDefaults); ok {
+		if ok {
 			c.leaveOut = append(c.leaveOut, pointer)
 		}
 	}
 }
 
 // policyYields reports whether a policy leaves a field that is ours to whoever comes: one that names no managers.
-func policyYields(leaf Loss, config map[string]any, ctx Context) bool {
-	for _, p := range ctx.Policies {
-		if len(p.Managers) > 0 || p.Verdict != Yield || len(p.Paths) == 0 {
-			continue
-		}
-		leaf.Pointer, _ = pointerTo(config, leaf.Path, fitsDefaults)
-		if p.Matches(ctx.Object, leaf) {
-			return true
-		}
-	}
-	return false
-}
-
-// pointerTo returns where config declares the field p; fits tells which list item an element stands for.
-func pointerTo(config map[string]any, p fieldpath.Path, fits func(any, fieldpath.PathElement) bool) ([]string, bool) {
-	var v any = config
-	var pointer []string
-	for _, pe := range p {
-		switch at := v.(type) {
-		case map[string]any:
-			if pe.FieldName == nil {
-				return nil, false
-			}
-			next, ok := at[*pe.FieldName]
-			if !ok {
-				return nil, false
-			}
-			v, pointer = next, append(pointer, *pe.FieldName)
-		case []any:
-			i := slices.IndexFunc(at, func(item any) bool { return fits(item, pe) })
-			if pe.Index != nil && *pe.Index < len(at) {
-				i = *pe.Index
-			}
-			if i < 0 {
-				return nil, false
-			}
-			v, pointer = at[i], append(pointer, strconv.Itoa(i))
-		default:
-			return nil, false
-		}
-	}
-	return pointer, true
+func policyYields(leaf Loss, ctx Context) bool {
+	return slices.ContainsFunc(ctx.Policies, func(p Policy) bool {
+		return len(p.Managers) == 0 && p.Verdict == Yield && len(p.Paths) > 0 && p.Matches(ctx.Object, leaf)
+	})
 }
 
 // comparePointers orders list indexes as numbers.

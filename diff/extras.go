@@ -61,7 +61,7 @@ func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
 	}
 	extra := &fieldpath.Set{}
 	for p := range c.set.All() {
-		if !left(p) && !declared(config, p) && !touches(others, p) {
+		if !left(p) && !f.declared(config, p) && !touches(others, p) {
 			extra.Insert(p.Copy())
 		}
 	}
@@ -99,33 +99,6 @@ func isTemplateMeta(p fieldpath.Path) bool {
 		return ""
 	}
 	return name(n-1) == "annotations" && name(n-2) == "metadata" || name(n-1) == "metadata" && name(n-2) == "template"
-}
-
-// declared reports whether config has something at p: then the field is a loss, not an extra.
-func declared(config map[string]any, p fieldpath.Path) bool {
-	var v any = config
-	for _, pe := range p {
-		switch at := v.(type) {
-		case map[string]any:
-			if pe.FieldName == nil {
-				return true // the declared value is of another shape: it counts as lost as a whole
-			}
-			next, ok := at[*pe.FieldName]
-			if !ok {
-				return false
-			}
-			v = next
-		case []any:
-			i := slices.IndexFunc(at, func(item any) bool { return fitsDefaults(item, pe) })
-			if i < 0 {
-				return false
-			}
-			v = at[i]
-		default:
-			return v != nil
-		}
-	}
-	return true
 }
 
 // touches reports whether s has p or something below it.

@@ -26,14 +26,7 @@ type Loss struct {
 // No schema is needed: what is a list with keys, a set or an atomic value shows in the entries themselves.
 func Losses(config map[string]any, f Fields) []Loss {
 	w := walker{}
-	node := node{own: f.own}
-	if node.own == nil {
-		node.own = &fieldpath.Set{}
-	}
-	for _, c := range f.foreign {
-		node.foreign = append(node.foreign, claim{owner: c.owner, set: c.set})
-	}
-	w.fields(config, node, nil, nil, topLevel)
+	w.fields(config, f.top().orEmpty(), nil, nil, topLevel)
 	slices.SortStableFunc(w.losses, func(a, b Loss) int { return a.Path.Compare(b.Path) })
 	return w.losses
 }
@@ -43,6 +36,8 @@ type node struct {
 	own     *fieldpath.Set
 	foreign []claim
 }
+
+func (f Fields) top() node { return node{own: f.own, foreign: f.foreign} }
 
 type walker struct{ losses []Loss }
 
@@ -166,24 +161,30 @@ func latest(claims []claim) Owner {
 	return owner
 }
 
-// elements returns all list elements that anybody owns something of.
+// elements returns all list elements that anybody owns something of, ours first.
 func (n node) elements() []fieldpath.PathElement {
 	seen := fieldpath.MakePathElementSet(8)
-	add := func(s *fieldpath.Set) {
-		s.Members.Iterate(func(pe fieldpath.PathElement) { seen.Insert(pe) })
-		s.Children.Iterate(func(pe fieldpath.PathElement) { seen.Insert(pe) })
+	var all []fieldpath.PathElement
+	add := func(pe fieldpath.PathElement) {
+		if !seen.Has(pe) {
+			seen.Insert(pe)
+			all = append(all, pe)
+		}
 	}
 	if n.own != nil {
-		add(n.own)
+		n.own.Members.Iterate(add)
+		n.own.Children.Iterate(add)
 	}
 	for _, c := range n.foreign {
-		add(c.set)
+		c.set.Members.Iterate(add)
+		c.set.Children.Iterate(add)
 	}
-	return slices.Collect(seen.All())
+	return all
 }
 
 // match gives each declared item its element: by value in a set, by key in a list with keys. Items that carry all keys
-// choose first, so that one which relies on a defaulted key cannot take another's element; an item that fits none
+// choose first, so that one which relies on a defaulted key cannot take another's element, and then what comes first
+// among elements; an item that fits none
 // gets a key made of its own fields where the others' keys tell which those are, else its index.
 func match(list []any, elements []fieldpath.PathElement) []fieldpath.PathElement {
 	out := make([]fieldpath.PathElement, len(list))

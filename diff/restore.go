@@ -13,7 +13,7 @@ import (
 func Restore(live *unstructured.Unstructured, config map[string]any, c Comparison) *unstructured.Unstructured {
 	out := live.DeepCopy()
 	for _, e := range c.Extras {
-		if pointer, ok := pointerTo(out.Object, e.Path, fitsDefaults); ok {
+		if pointer := locate(out.Object, e.Path); pointer != nil {
 			if v, keep := without(out.Object, pointer); keep {
 				out.Object = v.(map[string]any)
 			}
@@ -25,6 +25,30 @@ func Restore(live *unstructured.Unstructured, config map[string]any, c Compariso
 		}
 	}
 	return out
+}
+
+// locate returns the JSON pointer to a field of a stored object, nil where it is not there.
+func locate(object map[string]any, p fieldpath.Path) []string {
+	var v any = object
+	var pointer []string
+	for _, pe := range p {
+		switch x := v.(type) {
+		case map[string]any:
+			if pe.FieldName == nil || x[*pe.FieldName] == nil {
+				return nil
+			}
+			v, pointer = x[*pe.FieldName], append(pointer, *pe.FieldName)
+		case []any:
+			i := slices.IndexFunc(x, func(item any) bool { return fitsExactly(item, pe) })
+			if i < 0 {
+				return nil
+			}
+			v, pointer = x[i], append(pointer, strconv.Itoa(i))
+		default:
+			return nil
+		}
+	}
+	return pointer
 }
 
 // restore sets the field at path to what config has at pointer. A list item that is not there is added whole.
@@ -44,7 +68,7 @@ func restore(to any, config any, path fieldpath.Path, pointer []string) {
 			}
 			to = parent[pointer[i]]
 		case []any:
-			n := slices.IndexFunc(parent, func(item any) bool { return fitsDefaults(item, pe) })
+			n := slices.IndexFunc(parent, func(item any) bool { return fitsExactly(item, pe) })
 			if n < 0 {
 				return
 			}
@@ -60,7 +84,7 @@ func restore(to any, config any, path fieldpath.Path, pointer []string) {
 }
 
 func holds(list []any, pe fieldpath.PathElement) bool {
-	return slices.ContainsFunc(list, func(item any) bool { return fitsDefaults(item, pe) })
+	return slices.ContainsFunc(list, func(item any) bool { return fitsExactly(item, pe) })
 }
 
 func container(v any) bool {

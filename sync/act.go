@@ -31,9 +31,10 @@ func (o outcome) wrote() int { return o.created + o.updated + o.healed + o.prune
 
 // write is one object on its way to the API server.
 type write struct {
-	step    *Step
-	object  *apply.Object
-	checked *unstructured.Unstructured
+	step   *Step
+	object *apply.Object
+	// exists says that the dry-run has found the object there.
+	exists bool
 	// unchecked says that it cannot be checked before what it needs is there.
 	unchecked bool
 }
@@ -168,6 +169,12 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 	if o.Force || o.Fold != nil {
 		o.ResourceVersion = step.Observed.ResourceVersion
 	}
+	if applied := step.Observed.State.Applied; step.Op == OpHeal && applied == (diff.Applied{Config: step.Desired.digest, Fields: applied.Fields}) && !cmp.Partial() && cmp.Forced() {
+		// The API server has taken this very configuration before, and which fields it gives is known. What is not forced
+		// may still run into an owner whom managed fields do not show.
+		o.Config.SetAnnotations(withApplied(o.Config.GetAnnotations(), applied))
+		o.Sealed, w.unchecked = true, true
+	}
 	if len(cmp.Release) > 0 {
 		live, err := c.writer.Get(ctx, o.Config)
 		if err != nil {
@@ -267,10 +274,10 @@ func (c *Controller) dryRun(ctx context.Context, l *look, writes []*write) {
 			checked, objects = append(checked, w), append(objects, w.object)
 		}
 	}
-	for i, r := range c.writer.DryRunAll(ctx, objects) {
-		checked[i].checked = r.Answer
+	c.writer.DryRunAll(ctx, objects, func(i int, r apply.Result) {
 		checked[i].step.err = r.Err
-	}
+		checked[i].exists = r.Err == nil && r.Answer.GetResourceVersion() != ""
+	})
 }
 
 // errLookAgain says that an object is not what the step was decided on.
@@ -312,7 +319,7 @@ func (c *Controller) settle(ctx context.Context, l *look, w *write) error {
 		}
 		return err
 	}
-	if w.step.Op == OpCreate && w.checked.GetResourceVersion() != "" {
+	if w.step.Op == OpCreate && w.exists {
 		return c.adopt(ctx, l, w)
 	}
 	return nil
@@ -383,7 +390,7 @@ func (c *Controller) rewrite(ctx context.Context, w *write) error {
 	}
 	*w = *next
 	if !w.unchecked {
-		w.checked, err = c.writer.DryRun(ctx, w.object)
+		_, err = c.writer.DryRun(ctx, w.object)
 	}
 	return err
 }
@@ -392,13 +399,12 @@ func (c *Controller) rewrite(ctx context.Context, w *write) error {
 func (c *Controller) applyAll(ctx context.Context, l *look, writes []*write) {
 	c.makeNamespaces(ctx, l)
 	objects := make([]*apply.Object, len(writes))
-	checked := make([]*unstructured.Unstructured, len(writes))
 	for i, w := range writes {
-		objects[i], checked[i] = w.object, w.checked
+		objects[i] = w.object
 	}
 	progress := c.progress(ctx, l, len(writes))
 	var mu gosync.Mutex
-	c.writer.ApplyAll(ctx, objects, checked, func(i int, r apply.Result) {
+	c.writer.ApplyAll(ctx, objects, func(i int, r apply.Result) {
 		var seen *Observed
 		if r.Err == nil {
 			seen = c.live.wrote(r.Answer)

@@ -46,11 +46,12 @@ func NewAgent(config Config, cfg *rest.Config, log *slog.Logger) (*Agent, error)
 		return nil, err
 	}
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
-	judge, err := health.NewJudge(nil, health.Options{HasStatus: kinds.HasStatus})
+	classes := newStorageClasses(clients)
+	judge, err := health.NewJudge(config.HealthRules, health.Options{HasStatus: kinds.HasStatus, WaitForFirstConsumer: classes.waits})
 	if err != nil {
-		return nil, err
+		return nil, healthRulesError("health-rules", err)
 	}
-	return &Agent{config: config, controller: newController(config, clients, kinds, judge, metrics, log), clients: clients, log: log}, nil
+	return &Agent{config: config, controller: newController(config, clients, kinds, judge, classes, metrics, log), clients: clients, log: log}, nil
 }
 
 // Run serves and looks after the Applications until ctx is done. Of several agents it waits until it is the leader.

@@ -233,3 +233,115 @@ func (p *process) resident() float64 {
 	p.w.t.Fatal("no VmRSS")
 	return 0
 }
+
+// BenchmarkHealMany prints the time to heal 1,000 foreign writes in one Application, against the bare writes that would
+// undo them with the same concurrency. Each round does both.
+func BenchmarkHealMany(b *testing.B) {
+	w := newWorld(b)
+	commit := w.git.Commit(manyObjects(1000), "many")
+	w.app("many")
+	w.until("many", synced(commit))
+	ctx := context.Background()
+	configMaps := w.clients.Kube.CoreV1().ConfigMaps(w.ns)
+	each := func(mode string) time.Duration {
+		start := time.Now()
+		next := make(chan int)
+		var wg gosync.WaitGroup
+		for range w.config.Concurrency {
+			wg.Go(func() {
+				for i := range next {
+					patch := fmt.Sprintf(`{"data":{"mode":%q}}`, mode)
+					if _, err := configMaps.Patch(ctx, fmt.Sprintf("settings-%d", i), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-patch"}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		for i := range 1000 {
+			next <- i
+		}
+		close(next)
+		wg.Wait()
+		return time.Since(start)
+	}
+	var ratios []float64
+	for i := range max(b.N, 3) {
+		w.stop()
+		each("broken")
+		bare := each("production")
+		each(fmt.Sprintf("broken-%d", i))
+		w.start()
+		// The start of an agent is no part of healing: it begins with the first write.
+		first := time.Time{}
+		kubetest.Eventually(b, patience, func() error {
+			list, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelApp})
+			if err != nil {
+				return err
+			}
+			broken := 0
+			for _, c := range list.Items {
+				if strings.HasPrefix(c.Data["mode"], "broken") {
+					broken++
+				}
+			}
+			if broken < len(list.Items) && first.IsZero() {
+				first = time.Now()
+			}
+			if broken > 0 {
+				return fmt.Errorf("%d are broken", broken)
+			}
+			return nil
+		})
+		ratios = append(ratios, float64(time.Since(first))/float64(bare))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkFight prints what a minute of an owner that writes a field fifty times a second costs: our writes, and the
+// share of one processor that the whole agent takes, as a process of its own.
+func BenchmarkFight(b *testing.B) {
+	w := newIdleWorld(b, kubetest.Shared(b))
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap}, "first")
+	w.app("shop")
+	p := w.process()
+	p.start()
+	w.until("shop", synced(commit))
+	mark := w.AuditMark(b)
+	used := p.processor()
+	start := time.Now()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	writes := 0
+	for time.Since(start) < time.Minute {
+		<-ticker.C
+		w.write("some-operator", "settings", fmt.Sprintf("theirs-%d", writes))
+		writes++
+	}
+	took := time.Since(start)
+	b.ReportMetric(float64(writes)/took.Seconds(), "foreign-writes/s")
+	b.ReportMetric(float64(w.realWrites(mark)), "writes/min")
+	b.ReportMetric(100*(p.processor()-used).Seconds()/took.Seconds(), "%cpu")
+	b.ReportMetric(0, "ns/op")
+}
+
+// processor is the processor time that the process has used.
+func (p *process) processor() time.Duration {
+	p.w.t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	var ticks time.Duration
+	for _, f := range fields[11:13] { // utime and stime
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			p.w.t.Fatal(err)
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * time.Second / 100
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/trueup/trueup/health"
 )
 
 // Config are the agent's settings. DefaultConfig documents the defaults.
@@ -26,6 +28,8 @@ type Config struct {
 	MaxRepositoryBytes int64
 	// MetricsAddress is where /metrics, /healthz and /readyz are served; "" is nowhere.
 	MetricsAddress string
+	// HealthRules judge objects of all Applications, before the shipped rules.
+	HealthRules []health.Rule
 	// LeaderElect lets only one of several agents act.
 	LeaderElect bool
 	// LeaderElectNamespace is where the Lease is.
@@ -63,5 +67,8 @@ func (c Config) Validate() error {
 	check(c.GitTimeout >= time.Second, "git-timeout", "must be at least 1s, is %s", c.GitTimeout)
 	check(c.MaxRepositoryBytes > 0, "max-repository-size", "must be positive, is %d", c.MaxRepositoryBytes)
 	check(!c.LeaderElect || c.LeaderElectNamespace != "", "leader-elect-namespace", "must name a namespace while leader-elect is on")
+	if _, err := health.NewJudge(c.HealthRules, health.Options{}); err != nil {
+		errs = append(errs, healthRulesError("health-rules", err))
+	}
 	return errors.Join(errs...)
 }

@@ -36,6 +36,8 @@ type Controller struct {
 	recorder     events.EventRecorder
 
 	apps        cache.SharedIndexInformer
+	judges      *judges
+	classes     *storageClasses
 	live        *live
 	autoscalers *autoscalers
 	states      *states
@@ -46,7 +48,7 @@ type Controller struct {
 }
 
 // newController returns a Controller that has not asked anything yet.
-func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *health.Judge, metrics *metrics, log *slog.Logger) *Controller {
+func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *health.Judge, classes *storageClasses, metrics *metrics, log *slog.Logger) *Controller {
 	c := &Controller{
 		config:  config,
 		clients: clients,
@@ -54,6 +56,7 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		log:     log,
 		clock:   clock.RealClock{},
 		metrics: metrics,
+		classes: classes,
 		states:  &states{apps: map[types.NamespacedName]*appState{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 15*time.Second)),
@@ -66,7 +69,8 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		OnRefs: c.metrics.asked, OnFetch: c.metrics.fetched,
 	})
 	c.metrics.watchApplications(c.applications)
-	c.live = newLive(clients, c.kinds, judge.Of)
+	c.judges = &judges{agent: judge, application: c.application, applications: c.applications, own: map[types.NamespacedName]ownRules{}}
+	c.live = newLive(clients, c.kinds, c.judges)
 	c.live.changed, c.live.settled = c.objectChanged, func(schema.GroupKind) { c.wakeAll() }
 	c.autoscalers = newAutoscalers(clients, c.kinds, c.targetChanged)
 	c.apps = c.applicationInformer()
@@ -87,6 +91,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	go c.apps.RunWithContext(ctx)
 	definitions := c.definitionInformer()
 	go definitions.RunWithContext(ctx)
+	go c.classes.run(ctx, c.claimsChanged)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
 	if !cache.WaitForCacheSync(ctx.Done(), c.apps.HasSynced) {
 		return ctx.Err()
@@ -210,6 +215,7 @@ func (c *Controller) applicationInformer() cache.SharedIndexInformer {
 // applicationChanged wakes the loop; our own status patches are no reason to.
 func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	c.healthRulesChanged(old, app)
 	asked := func(name string) bool { return old == nil || old.Annotations[name] != app.Annotations[name] }
 	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationRefresh) {
 		c.fetches.Add(key)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
-	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -28,7 +27,7 @@ import (
 type live struct {
 	clients *Clients
 	kinds   *apply.Kinds
-	judge   func(*unstructured.Unstructured) health.Result
+	judges  *judges
 	// changed is called for each event that can change a verdict; either may be nil.
 	changed func(old, new *Observed)
 	// settled is called when a kind's list has arrived, or cannot be had.
@@ -55,14 +54,15 @@ type kindWatch struct {
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
 	users    map[types.NamespacedName]bool
-	err      error // why the list has not arrived
+	err      error      // why the list has not arrived
+	next     *kindWatch // what takes its place, once its list has arrived
 }
 
 const byApp = "app"
 
-func newLive(clients *Clients, kinds *apply.Kinds, judge func(*unstructured.Unstructured) health.Result) *live {
+func newLive(clients *Clients, kinds *apply.Kinds, judges *judges) *live {
 	return &live{
-		clients: clients, kinds: kinds, judge: judge,
+		clients: clients, kinds: kinds, judges: judges,
 		watches: map[schema.GroupKind]*kindWatch{},
 		assumed: map[diff.ID]assumption{},
 		gone:    map[diff.ID]types.UID{},
@@ -134,7 +134,7 @@ func (l *live) informer(gvk schema.GroupVersionKind, kind apply.Kind) (cache.Sha
 		return o
 	}
 	var example runtime.Object = &metav1.PartialObjectMetadata{}
-	judge := l.judge
+	judge := l.judges.judge
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return l.clients.Metadata.Resource(kind.Resource).List(ctx, selector(o))
@@ -143,7 +143,7 @@ func (l *live) informer(gvk schema.GroupVersionKind, kind apply.Kind) (cache.Sha
 			return l.clients.Metadata.Resource(kind.Resource).Watch(ctx, selector(o))
 		},
 	}
-	if health.Judged(gvk.GroupKind()) {
+	if l.judges.judged(gvk.GroupKind()) {
 		example = &unstructured.Unstructured{}
 		lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return l.clients.Dynamic.Resource(kind.Resource).List(ctx, selector(o))
@@ -208,7 +208,11 @@ func (l *live) failed(gk schema.GroupKind, err error) {
 }
 
 func (l *live) drop(gk schema.GroupKind) {
-	l.watches[gk].stop()
+	w := l.watches[gk]
+	w.stop()
+	if w.next != nil {
+		w.next.stop()
+	}
 	delete(l.watches, gk)
 }
 
@@ -287,8 +291,8 @@ func (l *live) of(app types.NamespacedName) []*Observed {
 // watch tells.
 func (l *live) wrote(u *unstructured.Unstructured) *Observed {
 	gvk := u.GroupVersionKind()
-	judge := l.judge
-	if !health.Judged(gvk.GroupKind()) {
+	judge := l.judges.judge
+	if !l.judges.judged(gvk.GroupKind()) {
 		judge = nil
 	}
 	o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, judge)

@@ -39,8 +39,11 @@ type Observed struct {
 // present is the health of a kind that has none: there is nothing to wait for once the object is there.
 var present = health.Result{Code: health.Healthy, Reason: "Present"}
 
+// judgeFunc returns the health of an object of an Application.
+type judgeFunc func(app types.NamespacedName, u *unstructured.Unstructured) health.Result
+
 // observe reduces an object, or the metadata of one, to an Observed. judge is nil where only metadata is there.
-func observe(gk diff.ID, obj metav1.Object, judge func(*unstructured.Unstructured) health.Result) *Observed {
+func observe(gk diff.ID, obj metav1.Object, judge judgeFunc) *Observed {
 	annotations := obj.GetAnnotations()
 	entries := obj.GetManagedFields()
 	o := &Observed{
@@ -76,13 +79,13 @@ func observe(gk diff.ID, obj metav1.Object, judge func(*unstructured.Unstructure
 		o.State.Managed = entries
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && judge != nil {
-		o.Health = judge(u)
+		o.Health = judge(o.App, u)
 	}
 	return o
 }
 
 // observeWhole is observe for an object that was read to be written: all its managed fields are kept.
-func observeWhole(id diff.ID, obj metav1.Object, judge func(*unstructured.Unstructured) health.Result) *Observed {
+func observeWhole(id diff.ID, obj metav1.Object, judge judgeFunc) *Observed {
 	o := observe(diff.ID{Group: id.Group, Kind: id.Kind}, obj, judge)
 	o.State.Managed = obj.GetManagedFields()
 	return o

@@ -51,6 +51,7 @@ type previewer struct {
 	app     *v1alpha1.Application
 	set     *DesiredSet
 	input   Input
+	judge   judgeFunc
 	targets map[diff.ID]string
 }
 
@@ -95,6 +96,11 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 	if err != nil {
 		return nil, err
 	}
+	judge, err := NewJudge(ctx, clients, kinds, app)
+	if err != nil {
+		return nil, err
+	}
+	p.judge = func(_ types.NamespacedName, u *unstructured.Unstructured) health.Result { return judge.Of(u) }
 	if err := p.autoscalers(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +167,7 @@ func (p *previewer) change(ctx context.Context, d *Desired) Change {
 	var o *Observed
 	switch {
 	case err == nil:
-		o = observeWhole(d.ID, live, health.Of)
+		o = observeWhole(d.ID, live, p.judge)
 	case meta.IsNoMatchError(err):
 		return failed("UnknownKind", fmt.Errorf("%s: %w", d.Origin, err))
 	case !apierrors.IsNotFound(err):
@@ -219,7 +225,7 @@ func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 		}
 		for i := range list.Items {
 			u := &list.Items[i]
-			o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, health.Of)
+			o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, p.judge)
 			if p.set.byID[o.ID] != nil {
 				continue
 			}

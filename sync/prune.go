@@ -80,7 +80,7 @@ func (c *Controller) makeNamespaces(ctx context.Context, l *look) {
 		ns := &unstructured.Unstructured{}
 		ns.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 		ns.SetName(name)
-		if _, err := c.writer.Apply(ctx, &apply.Object{Config: ns}, ns); err != nil {
+		if _, err := c.writer.Apply(ctx, &apply.Object{Config: ns, Sealed: true}); err != nil {
 			c.fail(l, &Step{ID: diff.ID{Kind: "Namespace", Name: name}}, err)
 		}
 	}

@@ -182,7 +182,7 @@ func pendingRequest(app *v1alpha1.Application) *v1alpha1.SyncRequest {
 		// Whoever writes the annotation by hand may write any word that is new.
 		r = v1alpha1.SyncRequest{ID: raw}
 	}
-	if op := app.Status.OperationState; op != nil && op.ID == r.ID && op.Phase != v1alpha1.PhaseRunning {
+	if last := app.Status.LastRequest; last != nil && last.ID == r.ID {
 		return nil
 	}
 	return &r

@@ -286,6 +286,9 @@ func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 	finished := metav1.NewTime(now).Rfc3339Copy()
 	op.FinishedAt = &finished
 	s.OperationState = op
+	if l.input.Request != nil {
+		s.LastRequest = &v1alpha1.RequestStatus{ID: op.ID, Phase: op.Phase, Message: op.Message, FinishedAt: finished}
+	}
 	if l.did.wrote() > 0 || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {
 		s.History = record(s.History, l.record(op))
 	}

@@ -1,0 +1,58 @@
+package diff
+
+import (
+	"slices"
+	"strconv"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// pointer returns where config declares the field p, which is one of f's.
+func (f Fields) pointer(config map[string]any, p fieldpath.Path) ([]string, bool) {
+	pointer, _ := f.find(config, p)
+	return pointer, len(pointer) == len(p)
+}
+
+// declared reports whether config has something at p: then the field is a loss, not an extra.
+func (f Fields) declared(config map[string]any, p fieldpath.Path) bool {
+	pointer, v := f.find(config, p)
+	if len(pointer) == len(p) {
+		return true
+	}
+	switch v.(type) {
+	case map[string]any:
+		return p[len(pointer)].FieldName == nil // the declared value is of another shape: it counts as lost as a whole
+	case []any:
+		return false
+	}
+	return v != nil
+}
+
+// find follows p through config as far as that goes, and returns the way and what is there.
+func (f Fields) find(config map[string]any, p fieldpath.Path) (pointer []string, v any) {
+	v = config
+	node := f.top()
+	for _, pe := range p {
+		switch at := v.(type) {
+		case map[string]any:
+			if pe.FieldName == nil {
+				return pointer, v
+			}
+			next, ok := at[*pe.FieldName]
+			if !ok {
+				return pointer, v
+			}
+			v, pointer = next, append(pointer, *pe.FieldName)
+		case []any:
+			i := slices.IndexFunc(match(at, node.elements()), pe.Equals)
+			if i < 0 {
+				return pointer, v
+			}
+			v, pointer = at[i], append(pointer, strconv.Itoa(i))
+		default:
+			return pointer, v
+		}
+		node = node.descend(pe)
+	}
+	return pointer, v
+}
