@@ -30,8 +30,9 @@ func (o Object) Place() string {
 
 // Options say how to render a folder. The zero value renders it as it is.
 type Options struct {
-	Directory Directory
-	Kustomize Kustomize
+	Directory  Directory
+	Kustomize  Kustomize
+	Substitute Substitute
 }
 
 // Kinds of a rendered folder.
@@ -111,10 +112,16 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	if err != nil {
 		return nil, err
 	}
+	var rendered *Rendered
 	if file == "" {
-		return renderDirectory(ctx, tree, dir, opts.Directory)
+		rendered, err = renderDirectory(ctx, tree, dir, opts.Directory)
+	} else {
+		rendered, err = renderKustomization(tree, file, opts.Kustomize)
 	}
-	return renderKustomization(tree, file, opts.Kustomize)
+	if err != nil {
+		return nil, err
+	}
+	return rendered, opts.Substitute.apply(rendered.Objects)
 }
 
 // kustomizationFile returns the path of the kustomization file of dir, "" if there is none.
