@@ -291,11 +291,7 @@ func (l *live) of(app types.NamespacedName) []*Observed {
 // watch tells.
 func (l *live) wrote(u *unstructured.Unstructured) *Observed {
 	gvk := u.GroupVersionKind()
-	judge := l.judges.judge
-	if !l.judges.judged(gvk.GroupKind()) {
-		judge = nil
-	}
-	o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, judge)
+	o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, l.judges.judge)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.watches[gvk.GroupKind()]; ok && w.informer.HasSynced() {

@@ -34,6 +34,8 @@ type look struct {
 	started          time.Time
 	healed           []Step   // as they stood before
 	createNamespaces []string // that are missing
+
+	rulesErr error // why the Application's health rules are not used
 }
 
 // never is a time that does not come: only a change or a person brings the next try.
@@ -86,6 +88,7 @@ func (c *Controller) gather(app *v1alpha1.Application) (l *look, all bool, ids m
 		l.wait("the repository has not been read yet")
 	}
 	l.input = c.inputOf(l)
+	_, l.rulesErr = c.judges.of(l.key)
 	l.unknown = c.live.use(l.key, l.kinds())
 	if ok, err := c.autoscalers.ready(); err != nil && !ok {
 		l.block("the autoscalers of the cluster are not known: " + err.Error())

@@ -51,6 +51,9 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 		}
 	}
 	sooner(l.st.calm(now))
+	if deadline := progressDeadline(&l.app.Spec, l.app.Status.Health); now.Before(deadline) {
+		sooner(deadline)
+	}
 	// Whatever comes first is for a full look: it is cheap, and it asks nobody.
 	l.st.due = soonest
 	return max(soonest.Sub(now), time.Millisecond)

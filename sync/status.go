@@ -259,11 +259,32 @@ func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now ti
 			message += ": " + truncate(step.Health.Message, maxMessage)
 		}
 	}
-	s.Health.Message = message
 	if s.Health.Status != string(code) || s.Health.LastTransitionTime == nil {
 		t := metav1.NewTime(now).Rfc3339Copy()
 		s.Health.Status, s.Health.LastTransitionTime = string(code), &t
 	}
+	if deadline := progressDeadline(&l.app.Spec, s.Health); !deadline.IsZero() && !now.Before(deadline) {
+		message += fmt.Sprintf("; Progressing for longer than its deadline of %s", progressTime(&l.app.Spec))
+	}
+	s.Health.Message = message
+}
+
+// defaultProgressTime is how long an Application may be Progressing that does not say how long.
+const defaultProgressTime = 10 * time.Minute
+
+func progressTime(spec *v1alpha1.ApplicationSpec) time.Duration {
+	if spec.ProgressDeadlineSeconds == nil {
+		return defaultProgressTime
+	}
+	return time.Duration(*spec.ProgressDeadlineSeconds) * time.Second
+}
+
+// progressDeadline is when Progressing begins to take too long; zero for another health.
+func progressDeadline(spec *v1alpha1.ApplicationSpec, h v1alpha1.HealthStatus) time.Time {
+	if h.Status != string(health.Progressing) || h.LastTransitionTime == nil {
+		return time.Time{}
+	}
+	return h.LastTransitionTime.Add(progressTime(spec))
 }
 
 // operationStatus ends the operation of this pass and notes it in the history.
@@ -402,8 +423,16 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	default:
 		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", readyMessage(s))
 	}
+	switch {
+	case len(l.app.Spec.HealthRules) == 0:
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionHealthRules)
+	case l.rulesErr != nil:
+		set(v1alpha1.ConditionHealthRules, metav1.ConditionFalse, "Invalid", l.rulesErr.Error()+"; none of the rules is used until it is corrected")
+	default:
+		set(v1alpha1.ConditionHealthRules, metav1.ConditionTrue, "Compiled", fmt.Sprintf("%d rules", len(l.app.Spec.HealthRules)))
+	}
 	ok, reason := metav1.ConditionFalse, "NotReady"
-	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil {
+	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil && l.rulesErr == nil {
 		ok, reason = metav1.ConditionTrue, "SyncedAndHealthy"
 	}
 	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
@@ -416,7 +445,7 @@ func (l *look) anyFailure() string {
 
 // readyMessage is one line on what is the matter: the first thing that a person has to look at.
 func readyMessage(s *v1alpha1.ApplicationStatus) string {
-	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionRendered} {
+	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionRendered, v1alpha1.ConditionHealthRules} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Message
 		}
