@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,7 +130,7 @@ func (w *Writer) fold(ctx context.Context, o *Object) (version string, err error
 	if err != nil {
 		return "", err
 	}
-	answer, err := w.request(ctx, o.Config, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+	answer, err := w.request(ctx, o.Config, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
 		return r.Patch(ctx, o.Config.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: w.manager})
 	})
 	if err != nil {
@@ -149,7 +150,7 @@ func (w *Writer) apply(ctx context.Context, o *Object, config *unstructured.Unst
 		return nil, err
 	}
 	opts := metav1.PatchOptions{FieldManager: manager, Force: &o.Force, DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict}
-	return w.request(ctx, config, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+	return w.request(ctx, config, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
 		return r.Patch(ctx, config.GetName(), types.ApplyPatchType, body, opts)
 	})
 }
@@ -172,7 +173,7 @@ func shallow(object map[string]any) map[string]any {
 
 // Get reads an object as it is stored.
 func (w *Writer) Get(ctx context.Context, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live, err := w.request(ctx, u, func(r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+	live, err := w.request(ctx, u, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
 		return r.Get(ctx, u.GetName(), metav1.GetOptions{})
 	})
 	if err != nil {
@@ -201,10 +202,16 @@ func (w *Writer) Delete(ctx context.Context, t Target) error {
 		return err
 	}
 	defer w.give()
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
 	return w.resource(t.Kind, t.Namespace).Delete(ctx, t.Name, opts)
 }
 
-func (w *Writer) request(ctx context.Context, u *unstructured.Unstructured, send func(dynamic.ResourceInterface) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+// requestTime bounds one request, beyond what the API server itself allows (a minute, webhooks included), so that a
+// connection on which nothing comes back does not hold a worker for ever.
+const requestTime = 75 * time.Second
+
+func (w *Writer) request(ctx context.Context, u *unstructured.Unstructured, send func(context.Context, dynamic.ResourceInterface) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	kind, err := w.kinds.Of(u.GroupVersionKind())
 	if err != nil {
 		return nil, err
@@ -213,7 +220,9 @@ func (w *Writer) request(ctx context.Context, u *unstructured.Unstructured, send
 		return nil, err
 	}
 	defer w.give()
-	return send(w.resource(kind, u.GetNamespace()))
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return send(ctx, w.resource(kind, u.GetNamespace()))
 }
 
 func (w *Writer) resource(k Kind, namespace string) dynamic.ResourceInterface {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,8 +56,9 @@ func (d *Desired) forDiff() diff.Desired {
 type DesiredSet struct {
 	Objects []*Desired // in the order in which they are applied
 	byID    map[diff.ID]*Desired
-	// Unknown are kinds that neither the API server serves nor this revision defines.
-	Unknown []schema.GroupVersionKind
+	// Unknown are kinds that neither the API server serves nor this revision defines, or whose API server does not
+	// answer now: the error says which.
+	Unknown map[schema.GroupVersionKind]error
 	// Autoscaled are the workloads that an autoscaler of this revision targets.
 	Autoscaled map[diff.ID]string
 }
@@ -83,22 +83,16 @@ type scopes interface {
 
 // newDesiredSet makes rendered objects ready to be applied: scope and namespace, no status, Secrets as the API server
 // stores them, our label and annotation. The error names each object that cannot be, with its file.
-// Kinds that are not known are no error here, since their definition may come from elsewhere.
+// Kinds that are not known are no error here, since their definition may come from elsewhere, or their API server back.
 func newDesiredSet(objects []source.Object, app types.NamespacedName, namespace string, kinds scopes) (*DesiredSet, error) {
-	set := &DesiredSet{byID: make(map[diff.ID]*Desired, len(objects)), Autoscaled: map[diff.ID]string{}}
+	set := &DesiredSet{byID: make(map[diff.ID]*Desired, len(objects)), Unknown: map[schema.GroupVersionKind]error{}, Autoscaled: map[diff.ID]string{}}
 	own := definedKinds(objects)
 	var errs []error
 	for _, o := range objects {
 		kind, err := kindOf(o.GroupVersionKind(), kinds, own)
-		switch {
-		case meta.IsNoMatchError(err):
-			if !slices.Contains(set.Unknown, o.GroupVersionKind()) {
-				set.Unknown = append(set.Unknown, o.GroupVersionKind())
-			}
+		if err != nil {
+			set.Unknown[o.GroupVersionKind()] = err
 			kind.Namespaced = o.GetNamespace() != "" // a guess, until the kind is known
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", o.Place(), err))
-			continue
 		}
 		d, err := newDesired(o, app, namespace, kind, err == nil)
 		if err != nil {
@@ -212,14 +206,25 @@ func dropNulls(v any) {
 
 // foldStringData writes stringData as data, as the API server stores it: so that a key which leaves Git leaves the
 // Secret too. (stringData is write-only: whoever applies it does not own what it turns into.)
+//
+// It also finds values that the API server would refuse with a message that has the value in it.
 func foldStringData(secret map[string]any) error {
-	stringData, ok := secret["stringData"].(map[string]any)
-	if !ok {
-		return nil
-	}
 	data, ok := secret["data"].(map[string]any)
 	if !ok {
 		data = map[string]any{}
+	}
+	for k, v := range data {
+		s, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("data.%s must be a string of base64: put it in quotes", k)
+		}
+		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+			return fmt.Errorf("data.%s is no base64: encode it, or move it to stringData", k)
+		}
+	}
+	stringData, ok := secret["stringData"].(map[string]any)
+	if !ok {
+		return nil
 	}
 	for k, v := range stringData {
 		s, ok := v.(string)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -168,10 +169,23 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 		tell(kind, status.Health.Status, "Judge", status.Health.Message+".")
 	}
 	c.announceOperation(tell, old.OperationState, status.OperationState)
-	for _, s := range l.healed {
-		tell(corev1.EventTypeNormal, "Healed", "Heal", s.ID.String()+": "+lostFields(s.Comparison, diff.Enforce))
+	if len(l.healed) > 0 {
+		tell(corev1.EventTypeNormal, "Healed", "Heal", healedMessage(l.healed))
+		l.healed = nil
 	}
-	l.healed = nil
+}
+
+// healedMessage says in one sentence what was put back, and names the first few objects: one Event for a pass, however
+// many objects somebody has changed.
+func healedMessage(steps []Step) string {
+	var parts []string
+	for _, s := range steps[:min(len(steps), maxNamed)] {
+		parts = append(parts, s.ID.String()+": "+lostFields(s.Comparison, diff.Enforce))
+	}
+	if more := len(steps) - maxNamed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more objects", more))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func (c *Controller) announceOperation(tell func(kind, reason, action, message string), old, op *v1alpha1.OperationState) {
