@@ -13,7 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 
+	"github.com/trueup/trueup/apply"
+	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync"
 )
 
@@ -38,6 +41,8 @@ type cluster struct {
 	namespace string // of the kubeconfig's context
 	user      string // as the kubeconfig calls it; empty inside a cluster
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	kinds     *apply.Kinds
+	judge     *health.Judge // of objects that belong to no Application
 }
 
 // connect reads the kubeconfig; nothing is sent yet. Warnings of the API server go to errOut.
@@ -57,7 +62,10 @@ func (c *cli) connect(errOut io.Writer) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := &cluster{Clients: clients, config: config, namespace: namespace}
+	cl := &cluster{Clients: clients, config: config, namespace: namespace, kinds: apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})}
+	if cl.judge, err = health.NewJudge(nil, health.Options{HasStatus: cl.kinds.HasStatus}); err != nil {
+		return nil, err
+	}
 	cl.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.Kube.Discovery()))
 	if raw, err := loader.RawConfig(); err == nil {
 		name := raw.CurrentContext

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -30,7 +31,11 @@ func (cl *cluster) tree(ctx context.Context, app *v1alpha1.Application) (*object
 	if err := g.gatherMade(ctx, managed); err != nil {
 		return nil, err
 	}
-	tree := newTree(app, managed, g.found)
+	judge, err := sync.NewJudge(ctx, cl.Clients, cl.kinds, app)
+	if err != nil {
+		return nil, err
+	}
+	tree := newTree(app, judge, managed, g.found)
 	slices.Sort(g.notes)
 	tree.notes = append(tree.notes, g.notes...)
 	return tree, nil

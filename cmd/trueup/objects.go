@@ -89,7 +89,7 @@ func (cl *cluster) waitEstablished(ctx context.Context, name string) error {
 func (cl *cluster) waitReady(ctx context.Context, deployment *unstructured.Unstructured) error {
 	last := health.Result{Message: "it has no status yet"}
 	err := cl.poll(ctx, deployment, func(now *unstructured.Unstructured) bool {
-		last = health.Of(now)
+		last = cl.judge.Of(now)
 		return last.Code == health.Healthy
 	})
 	if err == nil {
@@ -119,7 +119,7 @@ func (cl *cluster) whatPodsWaitFor(ctx context.Context, deployment *unstructured
 	}
 	text := ""
 	for i := range pods.Items {
-		if r := health.Of(&pods.Items[i]); r.Code != health.Healthy {
+		if r := cl.judge.Of(&pods.Items[i]); r.Code != health.Healthy {
 			text += fmt.Sprintf("\n  %s: %s: %s", describeObject(&pods.Items[i]), r.Code, r.Message)
 		}
 	}

@@ -39,7 +39,7 @@ type member struct {
 
 // newTree joins the managed objects with what the Application's status says of them, and with what they made.
 // It asks nobody and changes nothing.
-func newTree(app *v1alpha1.Application, managed, made []member) *objectTree {
+func newTree(app *v1alpha1.Application, judge *health.Judge, managed, made []member) *objectTree {
 	tree := &objectTree{}
 	states := make(map[v1alpha1.ObjectReference]v1alpha1.ResourceStatus)
 	for _, r := range app.Status.Resources {
@@ -55,7 +55,7 @@ func newTree(app *v1alpha1.Application, managed, made []member) *objectTree {
 		if !isTracked(app, m) {
 			continue
 		}
-		n := &node{name: objectName(m.ref), created: m.object.GetCreationTimestamp(), children: children(m.object.GetUID(), byOwner)}
+		n := &node{name: objectName(m.ref), created: m.object.GetCreationTimestamp(), children: children(m.object.GetUID(), judge, byOwner)}
 		state, listed := states[m.ref]
 		delete(states, m.ref)
 		switch {
@@ -101,13 +101,13 @@ func isTracked(app *v1alpha1.Application, m member) bool {
 
 // children are the objects that owner controls, and what those control. Old ReplicaSets that have no Pods any more are
 // left out where a newer one has some.
-func children(owner types.UID, byOwner map[types.UID][]member) []*node {
+func children(owner types.UID, judge *health.Judge, byOwner map[types.UID][]member) []*node {
 	var nodes []*node
 	busy := false
 	for _, m := range byOwner[owner] {
-		n := &node{name: m.ref.Kind + " " + m.ref.Name, created: m.object.GetCreationTimestamp(), children: children(m.object.GetUID(), byOwner)}
+		n := &node{name: m.ref.Kind + " " + m.ref.Name, created: m.object.GetCreationTimestamp(), children: children(m.object.GetUID(), judge, byOwner)}
 		if pod, ok := m.object.(*unstructured.Unstructured); ok {
-			result := health.Of(pod)
+			result := judge.Of(pod)
 			n.health, n.message = string(result.Code), firstLine(result.Message)
 		}
 		busy = busy || len(n.children) > 0

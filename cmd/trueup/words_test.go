@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -65,14 +66,14 @@ func TestOldReplicaSetsAreHiddenBehindOnesWithPods(t *testing.T) {
 		"new":   {made("Pod", "p2", "new", time.Second), made("Pod", "p1", "new", time.Minute)},
 		"stuck": {made("ReplicaSet", "empty", "stuck", time.Minute)},
 	}
-	web := children("web", byOwner)
+	web := children("web", testJudge(t), byOwner)
 	if d := cmp.Diff([]string{"ReplicaSet new"}, names(web)); d != "" {
 		t.Fatalf("with Pods: -want +got:\n%s", d)
 	}
 	if d := cmp.Diff([]string{"Pod p2", "Pod p1"}, names(web[0].children)); d != "" {
 		t.Errorf("Pods: -want +got:\n%s", d)
 	}
-	if d := cmp.Diff([]string{"ReplicaSet empty"}, names(children("stuck", byOwner))); d != "" {
+	if d := cmp.Diff([]string{"ReplicaSet empty"}, names(children("stuck", testJudge(t), byOwner))); d != "" {
 		t.Errorf("without any Pods: -want +got:\n%s", d)
 	}
 }
@@ -84,7 +85,16 @@ func TestTreeOfATruncatedStatusClaimsNothing(t *testing.T) {
 		Namespace: "shop", Name: "a", Annotations: map[string]string{v1alpha1.AnnotationTracking: "trueup/shop:/ConfigMap:shop/a"},
 	}}
 	var out strings.Builder
-	newTree(app, []member{managed}, nil).write(&out, false)
+	newTree(app, testJudge(t), []member{managed}, nil).write(&out, false)
 	contains(t, out.String(), "ConfigMap shop/a", "7 more objects are not Synced and Healthy")
 	absent(t, out.String(), "Synced  Healthy")
+}
+
+func testJudge(t *testing.T) *health.Judge {
+	t.Helper()
+	judge, err := health.NewJudge(nil, health.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge
 }
