@@ -259,6 +259,7 @@ func (c *Controller) definitionInformer() cache.SharedIndexInformer {
 // kindsChanged asks anew what is served, for those whose verdict hangs on it.
 func (c *Controller) kindsChanged() {
 	c.kinds.Reset()
+	go c.awaitAutoscalers(c.live.ctx) // KEDA may just have come
 	c.wakeAll()
 	for key, st := range c.states.all() {
 		if snap := st.current(); snap != nil && (snap.set != nil && len(snap.set.Unknown) > 0 || snap.renderErr != nil) {

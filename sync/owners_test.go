@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/kubetest"
 )
@@ -132,6 +133,41 @@ func TestAutoscalerOwnsReplicas(t *testing.T) {
 			w.eventually("2", w.replicas)
 		})
 	}
+}
+
+func TestKEDAOwnsReplicas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Kubectl(t, `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: scaledobjects.keda.sh}
+spec:
+  group: keda.sh
+  scope: Namespaced
+  names: {kind: ScaledObject, plural: scaledobjects, singular: scaledobject}
+  versions:
+    - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`, "apply", "--server-side", "-f", "-")
+	w.kubectl("wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=30s")
+	commit := w.git.Commit(map[string]string{"shop/web.yaml": deployment}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	w.Kubectl(t, "{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: web}, spec: {scaleTargetRef: {name: web}, maxReplicaCount: 9}}", "create", "-n", w.ns, "-f", "-")
+	kubetest.Eventually(t, patience, func() error {
+		if got := w.controller.autoscalers.of(diff.ID{Group: "apps", Kind: "Deployment", Namespace: w.ns, Name: "web"}); got != "ScaledObject "+w.ns+"/web" {
+			return fmt.Errorf("want the ScaledObject to be known, got %q", got)
+		}
+		return nil
+	})
+	w.kubectl("scale", "deployment", "web", "--replicas=6") // as KEDA's own HPA does, or KEDA when it scales to zero
+	w.until("shop", func(app *v1alpha1.Application) error {
+		if d := drift(app, ".spec.replicas"); d == nil || d.Decision != "Yield" {
+			return fmt.Errorf("want replicas yielded, got %+v", d)
+		}
+		return syncedAt(commit)(app)
+	})
+	w.kubectl("delete", "scaledobject.keda.sh", "web")
+	w.eventually("2", w.replicas)
 }
 
 func TestReplicasLeavingGitKeepsTheSize(t *testing.T) {

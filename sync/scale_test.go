@@ -42,11 +42,13 @@ func (w *world) passes() int {
 	return total
 }
 
-// ownRequests are what the agent has asked the API server since a mark, but for watches that were running.
+// ownRequests are what the agent has asked the API server for objects since a mark, but for watches that were running:
+// an Event may still be on its way, and another test may have brought a CustomResourceDefinition, which makes the agent
+// ask once what is served.
 func (w *world) ownRequests(since kubetest.AuditMark) []kubetest.AuditEvent {
 	w.t.Helper()
 	return w.AuditEvents(w.t, since, func(e kubetest.AuditEvent) bool {
-		return e.User == "system:serviceaccount:"+w.ns+":trueup" && e.Verb != "watch"
+		return e.User == "system:serviceaccount:"+w.ns+":trueup" && e.Verb != "watch" && e.Resource != "events" && e.Resource != ""
 	})
 }
 
@@ -89,7 +91,7 @@ func TestThousandObjectsInSyncCostNoRequest(t *testing.T) {
 	})
 	w.until("many", synced(commit))
 	for _, r := range w.ownRequests(restart) {
-		if r.Verb != "list" && !strings.HasPrefix(r.URI, "/apis?") && r.URI != "/apis" && r.URI != "/api" && !strings.HasPrefix(r.URI, "/api?") {
+		if r.Verb != "list" {
 			t.Errorf("after a restart lists and watches are all it takes, got %s %s", r.Verb, r.URI)
 		}
 	}
