@@ -76,7 +76,9 @@ func setUp(ctx context.Context, opts options, out screen) (_ *stage, err error) 
 func (s *stage) close() error {
 	if s.agent != nil {
 		s.agent.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended already
+		hanging := time.AfterFunc(20*time.Second, func() { s.agent.Process.Kill() })
 		<-s.agentEnded
+		hanging.Stop()
 	}
 	if s.metrics != nil {
 		s.metrics.server.Close()
