@@ -332,7 +332,7 @@ func (c *Controller) comes(ctx context.Context, l *look, w *write, err error) bo
 		return true
 	}
 	if _, kindErr := c.kinds.Of(d.GVK); kindErr != nil {
-		return !slices.Contains(l.snap.set.Unknown, d.GVK)
+		return l.snap.set.Unknown[d.GVK] == nil
 	}
 	if l.input.Policy.CreateNamespace && apierrors.IsNotFound(err) && d.ID.Namespace != "" {
 		l.createNamespaces = append(l.createNamespaces, d.ID.Namespace)

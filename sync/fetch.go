@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +69,8 @@ func (s *snapshot) same(o *snapshot) bool {
 	return s.source == o.source && s.revision == o.revision && s.set == o.set && s.failed == o.failed && s.refresh == o.refresh &&
 		message(s.fetchErr) == message(o.fetchErr) && message(s.renderErr) == message(o.renderErr)
 }
+
+func sameMessage(a, b error) bool { return message(a) == message(b) }
 
 func message(err error) string {
 	if err == nil {
@@ -150,7 +152,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, comm
 		return err
 	}
 	// Kinds that are still unknown are no news.
-	if next.set == nil || !next.footprint.Holds(tree) || !slices.Equal(set.Unknown, next.set.Unknown) {
+	if next.set == nil || !next.footprint.Holds(tree) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
 		next.set, next.footprint = set, source.NewFootprint(tree, rendered.Inputs)
 	}
 	next.revision = commit

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,25 +18,34 @@ import (
 
 // finalize ends an Application that is being deleted. Without the finalizer its objects stay as they are; with it they
 // are pruned first, under the same guards as any prune. It is done when nothing of ours is left that may be pruned.
+// Git need not be there for it, but every kind of which there were objects must be seen.
 func (c *Controller) finalize(ctx context.Context, l *look) (time.Duration, error) {
-	if !slices.Contains(l.app.Finalizers, v1alpha1.FinalizerCascade) || l.blocked != "" {
+	notLooked := l.snap.set == nil && l.snap.fetchErr == nil && l.snap.renderErr == nil
+	if notLooked || !slices.Contains(l.app.Finalizers, v1alpha1.FinalizerCascade) {
 		return 0, nil
+	}
+	var waits []string
+	for _, gk := range sortedKinds(l.unknown) {
+		if err := l.unknown[gk]; err == nil {
+			waits = append(waits, "the objects of kind "+gk.Kind+" are not known yet")
+		} else if !meta.IsNoMatchError(err) { // a kind that is not served has no objects
+			waits = append(waits, err.Error())
+		}
 	}
 	l.input.Request = &v1alpha1.SyncRequest{Prune: true} // deleting it is a person's word
 	l.input.Policy.AllowEmpty = true
 	l.st.steps = map[diff.ID]*Step{}
-	left := 0
 	for _, o := range c.live.of(l.key) {
 		if step, ok := l.input.Extra(o, false); ok {
 			l.st.steps[o.ID] = &step
 			if step.Op == OpPrune || o.DeletionTimestamp != nil {
-				left++
+				waits = append(waits, o.ID.String()+": "+step.Message)
 			}
 		}
 	}
-	if left > 0 {
+	if len(waits) > 0 {
 		c.pruneAll(ctx, l, l.prunes())
-		return finalizeAgain, nil
+		return finalizeAgain, c.patchStatus(ctx, l, l.deleting(waits))
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": l.app.ResourceVersion,
@@ -48,6 +59,19 @@ func (c *Controller) finalize(ctx context.Context, l *look) (time.Duration, erro
 		return 0, fmt.Errorf("releasing the Application: %w", err)
 	}
 	return 0, nil
+}
+
+// deleting is the status of an Application whose objects are being pruned.
+func (l *look) deleting(waits []string) *v1alpha1.ApplicationStatus {
+	message := fmt.Sprintf("being deleted with its objects; waiting for %d: %s", len(waits), strings.Join(waits[:min(len(waits), maxNamed)], "; "))
+	if len(l.st.failures) > 0 {
+		message += "; " + l.anyFailure()
+	}
+	s := l.app.Status.DeepCopy()
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Deleting", Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation,
+	})
+	return s
 }
 
 // finalizeAgain bounds the wait for the watch to tell that an object is gone.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -133,7 +134,7 @@ func (l *look) kinds() []schema.GroupVersionKind {
 	have := map[schema.GroupKind]bool{}
 	if l.snap.set != nil {
 		for _, gvk := range l.snap.set.Kinds() {
-			if !have[gvk.GroupKind()] && !slices.Contains(l.snap.set.Unknown, gvk) {
+			if !have[gvk.GroupKind()] && l.snap.set.Unknown[gvk] == nil {
 				have[gvk.GroupKind()] = true
 				kinds = append(kinds, gvk)
 			}
@@ -238,8 +239,11 @@ func (c *Controller) step(l *look, d *Desired) *Step {
 		step.unservable = err
 		return step
 	}
-	if slices.Contains(l.snap.set.Unknown, d.GVK) {
+	switch err := l.snap.set.Unknown[d.GVK]; {
+	case meta.IsNoMatchError(err):
 		return unservable("UnknownKind", fmt.Errorf("%s: the cluster serves no %s %s: apply its CustomResourceDefinition, or correct the manifest", d.Origin, d.GVK.GroupVersion(), d.GVK.Kind))
+	case err != nil:
+		return unknown("NotDiscovered", fmt.Sprintf("%s: %v", d.Origin, err))
 	}
 	switch err, ok := l.unknown[d.ID.GroupKind()]; {
 	case ok && err == nil:

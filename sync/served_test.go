@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/kubetest"
 )
@@ -43,7 +45,7 @@ func TestDefinitionNamespaceAndCustomResourceInOneCommit(t *testing.T) {
 	}, "all at once")
 	w.app("shop")
 	w.until("shop", synced(commit))
-	if got := w.kubectl("get", "parcels", "-A", "-o", "jsonpath={.items[*].metadata.name}"); got != "there here" && got != "here there" {
+	if got := w.kubectl("get", "parcels."+w.ns+".example.com", "-A", "-o", "jsonpath={.items[*].metadata.name}"); got != "there here" && got != "here there" {
 		t.Errorf("want both parcels, got %s", got)
 	}
 	// Together they go, too: what was made by the definition goes before it.
@@ -72,7 +74,7 @@ func TestCustomResourceWhoseDefinitionComesFromAnotherApplication(t *testing.T) 
 	w.app("kinds")
 	w.until("kinds", synced(commit))
 	w.until("shop", synced(commit))
-	if got := w.kubectl("get", "parcel", "one", "-o", "jsonpath={.spec.size}"); got != "small" {
+	if got := w.kubectl("get", "parcels."+w.ns+".example.com", "one", "-o", "jsonpath={.spec.size}"); got != "small" {
 		t.Errorf("the parcel's size: got %q", got)
 	}
 }
@@ -157,13 +159,17 @@ func TestAPIServiceIsDown(t *testing.T) {
 	})
 	w.kubectl("delete", "application", "gone", "--wait=false")
 	w.gone("configmap/gone")
-	if got := w.there("application/gone"); got == "" {
-		t.Error("the Application went away although it cannot be known whether its parcel is still there")
-	}
+	w.until("gone", func(app *v1alpha1.Application) error { // it cannot be known whether its parcel is still there
+		ready := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady)
+		if ready.Reason != "Deleting" || !strings.Contains(ready.Message, w.ns+".example.com/v1") {
+			return fmt.Errorf("want the deletion to wait for the kind that cannot be seen")
+		}
+		return nil
+	})
 	repair()
 	w.until("shop", synced(second))
 	w.gone("application/gone")
-	if got := w.kubectl("get", "parcels", "-o", "jsonpath={.items[*].metadata.name}"); got != "one" {
+	if got := w.kubectl("get", "parcels."+w.ns+".example.com", "-o", "jsonpath={.items[*].metadata.name}"); got != "one" {
 		t.Errorf("want the parcels that left Git pruned once they can be seen, and only those, got %q", got)
 	}
 }
