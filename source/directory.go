@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/konfig"
 
@@ -27,6 +28,9 @@ type Directory struct {
 func renderDirectory(ctx context.Context, tree *Tree, dir string, opts Directory) (*Rendered, error) {
 	sel, err := newSelector(opts)
 	if err != nil {
+		return nil, err
+	}
+	if sel.ignored, err = readIgnore(tree, dir); err != nil {
 		return nil, err
 	}
 	out := &Rendered{Kind: KindDirectory}
@@ -104,6 +108,9 @@ func manifestFiles(ctx context.Context, tree *Tree, dir, rel string, sel selecto
 	var files []string
 	for _, e := range entries {
 		name, relName := path.Join(dir, e.name), path.Join(rel, e.name)
+		if sel.ignored.Match(strings.Split(name, "/"), e.kind == kindDir) {
+			continue
+		}
 		switch {
 		case e.kind == kindDir && sel.recurse:
 			below, err := manifestFiles(ctx, tree, name, relName, sel, out)
@@ -142,6 +149,7 @@ func kustomizationInFolder(file string) error {
 type selector struct {
 	recurse          bool
 	include, exclude glob
+	ignored          gitignore.Matcher
 }
 
 func newSelector(opts Directory) (selector, error) {
@@ -153,7 +161,7 @@ func newSelector(opts Directory) (selector, error) {
 	if err != nil {
 		return selector{}, fmt.Errorf("directory.exclude: %w", err)
 	}
-	return selector{opts.Recurse, include, exclude}, nil
+	return selector{recurse: opts.Recurse, include: include, exclude: exclude}, nil
 }
 
 func (s selector) takes(name string) bool {
@@ -166,6 +174,34 @@ func (s selector) takes(name string) bool {
 		return false
 	}
 	return !s.include.set() || s.include.match(name)
+}
+
+// ignoreFile lists what is no part of the source, in the syntax of .gitignore. The name is Flux's.
+const ignoreFile = ".sourceignore"
+
+// readIgnore returns what the ignore files of the root of the tree and of dir leave out.
+func readIgnore(tree *Tree, dir string) (gitignore.Matcher, error) {
+	var patterns []gitignore.Pattern
+	for _, in := range slices.Compact([]string{"", dir}) {
+		content, err := tree.ReadFile(path.Join(in, ignoreFile))
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var domain []string
+		if in != "" {
+			domain = strings.Split(in, "/")
+		}
+		for _, line := range strings.Split(string(content), "\n") {
+			line = strings.TrimRight(line, "\r")
+			if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+				patterns = append(patterns, gitignore.ParsePattern(line, domain))
+			}
+		}
+	}
+	return gitignore.NewMatcher(patterns), nil
 }
 
 var errGlob = errors.New("unbalanced brackets or braces")

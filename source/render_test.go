@@ -147,6 +147,39 @@ func TestRenderAFolderOfManifests(t *testing.T) {
 	}
 }
 
+func TestIgnoreFiles(t *testing.T) {
+	files := map[string]string{
+		".sourceignore":        "# comment\n/app/secret.yaml\n*.tmpl.yaml\r\nci/\n",
+		"app/.sourceignore":    "/own.yaml\n!kept.tmpl.yaml\n",
+		"app/secret.yaml":      "broken: [",
+		"app/a.tmpl.yaml":      "{{ broken",
+		"app/kept.tmpl.yaml":   configMap("kept", "1"),
+		"app/own.yaml":         configMap("own", "1"),
+		"app/sub/own.yaml":     configMap("sub", "1"),
+		"app/sub/ci/x.yaml":    configMap("ci", "1"),
+		"other/own.yaml":       configMap("other", "1"),
+		"other/kept.tmpl.yaml": "{{ broken",
+	}
+	want := map[string][]string{
+		"app":   {"ConfigMap/kept@app/kept.tmpl.yaml:1", "ConfigMap/sub@app/sub/own.yaml:1"},
+		"other": {"ConfigMap/other@other/own.yaml:1"},
+	}
+	tree := commitTree(t, files)
+	for dir, want := range want {
+		got, err := Render(t.Context(), tree, dir, Options{Directory: Directory{Recurse: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, places(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", dir, diff)
+		}
+	}
+	delete(files, ".sourceignore")
+	if _, err := Render(t.Context(), commitTree(t, files), "app", Options{}); err == nil || !strings.Contains(err.Error(), "app/") {
+		t.Errorf("without the file of the root: %v, want that what it left out is broken", err)
+	}
+}
+
 func TestRenderWarnsOfFilesItLeavesOut(t *testing.T) {
 	got, err := Render(t.Context(), commitTree(t, map[string]string{"a/a.yaml": configMap("a", ""), "a/values.yaml": "x: 1"}), "a", Options{})
 	if err != nil {

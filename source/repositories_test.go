@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -413,6 +415,91 @@ func TestAServerThatStallsOrCutsOff(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAServerThatLies(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
+	commit := repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	other := repo.CommitTo("other", "other", gitserver.Change{Path: "a.yaml", Content: "2"})
+	for name, tc := range map[string]struct {
+		path, from, to string
+	}{
+		"about a branch":           {"info/refs", commit, strings.Repeat("b", 40)},
+		"by sending another pack":  {"git-upload-pack", "PACK", "KCAP"},
+		"by sending another thing": {"git-upload-pack", "NAK\n", "LIE\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo.Intercept(func(git http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+					if !strings.HasSuffix(req.URL.Path, tc.path) {
+						git.ServeHTTP(w, req)
+						return
+					}
+					answer := httptest.NewRecorder()
+					git.ServeHTTP(answer, req)
+					io.WriteString(w, strings.ReplaceAll(answer.Body.String(), tc.from, tc.to))
+				})
+			})
+			dir := t.TempDir()
+			r := NewRepositories(dir, RepositoriesOptions{Timeout: 5 * time.Second})
+			if rev, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "main", 0); err == nil {
+				t.Errorf("Resolve = %v", rev)
+			}
+			repo.Intercept(nil)
+			for revision, want := range map[string]string{"main": "1", other: "2"} {
+				if got := readFile(t, r, repo.URL(), Auth{}, revision, "a.yaml"); got != want {
+					t.Errorf("once it is honest, a.yaml of %s = %q, want %q", revision, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnSSHServerThatSaysNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{SSH: true})
+	auth := Auth{Identity: repo.Identity(), KnownHosts: repo.KnownHosts()}
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{Timeout: 200 * time.Millisecond})
+	_, err = r.Resolve(t.Context(), "ssh://git@"+l.Addr().String()+"/repo.git", auth, "main", 0)
+	if err == nil || !strings.Contains(err.Error(), "no answer within 200ms") {
+		t.Errorf("Resolve = %v, want that there is no answer", err)
+	}
+}
+
+func BenchmarkPoll(b *testing.B) {
+	repo := gitserver.New(b, b.TempDir(), gitserver.Options{})
+	b.Cleanup(repo.Stop)
+	repo.Commit(repositoryOf1000(), "first")
+	r := NewRepositories(b.TempDir(), RepositoriesOptions{})
+	resolve := func() {
+		if _, err := r.Resolve(b.Context(), repo.URL(), Auth{}, "main", 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	resolve()
+	measure := func(b *testing.B, before func(i int)) {
+		start, n := repo.Requests(), 0
+		for b.Loop() {
+			before(n)
+			resolve()
+			n++
+		}
+		end := repo.Requests()
+		b.ReportMetric(float64(end.Refs-start.Refs+end.Packs-start.Packs)/float64(n), "requests/op")
+		b.ReportMetric(float64(end.Bytes-start.Bytes)/float64(n), "bytes/op")
+	}
+	b.Run("nothing new", func(b *testing.B) { measure(b, func(int) {}) })
+	b.Run("a commit of one file", func(b *testing.B) {
+		measure(b, func(i int) {
+			b.StopTimer()
+			repo.Commit(map[string]string{"apps/team-3/app-155/part-1.yaml": configMap("part-1", fmt.Sprint("v", i))}, "change")
+			b.StartTimer()
+		})
+	})
 }
 
 type cuttingWriter struct {
