@@ -78,7 +78,7 @@ func (f *fight) note(now time.Time) {
 	if len(f.heals) < tripAfter && f.trips == 0 {
 		return
 	}
-	f.until = now.Add(min(holdFor<<f.trips, holdAtMost))
+	f.until = now.Add(min(holdFor<<min(f.trips, 10), holdAtMost))
 	f.trips++
 	f.heals = nil
 }
