@@ -52,6 +52,8 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.GitTimeout, "git-timeout", d.GitTimeout, "longest time that one conversation with a Git server may take")
 	flags.Var(&c.MaxRepositorySize, "max-repository-size", "most that one fetch may receive")
 
+	flags.Var(healthRules{&c.HealthRules}, "health-rules", "list of health rules for the objects of all Applications, as YAML; best kept in the configuration file")
+
 	flags.StringVar(&c.ApplicationNamespace, "application-namespace", "", "look only at Applications of this namespace (default: all)")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", d.LeaderElect, "work only while holding the Lease, so that one of several agents does")
 	flags.StringVar(&c.LeaderElectNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: $POD_NAMESPACE, or the one of the kubeconfig's context)")

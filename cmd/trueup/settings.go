@@ -65,7 +65,14 @@ func (s *settings) fill(f *pflag.Flag) error {
 	value := s.viper.Get(f.Name)
 	switch value.(type) {
 	case []any, map[string]any:
-		return s.located(fmt.Errorf("%s: must be a single value", f.Name))
+		list, ok := f.Value.(interface{ setValue(any) error })
+		if !ok {
+			return s.located(fmt.Errorf("%s: must be a single value", f.Name))
+		}
+		if err := list.setValue(value); err != nil {
+			return s.located(fmt.Errorf("%s: %w", f.Name, err))
+		}
+		return nil
 	}
 	if err := s.flags.Set(f.Name, fmt.Sprint(value)); err != nil {
 		return s.located(fmt.Errorf("%s: %w", f.Name, valueError(err)))
@@ -85,7 +92,10 @@ func (s *settings) located(err error) error {
 	if err == nil {
 		return nil
 	}
-	key, _, _ := strings.Cut(err.Error(), ":")
+	key := err.Error()
+	if end := strings.IndexAny(key, ":["); end >= 0 {
+		key = key[:end]
+	}
 	if s.flags.Lookup(key) == nil {
 		return err
 	}
