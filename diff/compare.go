@@ -81,8 +81,10 @@ func Compare(d Desired, o Observed, c Context, manager string) (Comparison, erro
 	switch {
 	case !o.Exists:
 		return Comparison{State: Missing}, nil
-	case o.Applied.Config == d.Digest && o.Whole():
+	case o.Applied.Config == d.Digest && (o.Whole() || o.Unmanaged()):
 		return Comparison{State: InSync}, nil
+	case o.Unmanaged():
+		return Comparison{State: Changed}, nil
 	case o.Whole() && o.Managed == nil:
 		return Comparison{State: Changed}, nil
 	}
@@ -236,8 +238,7 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 	}
 	for p := range fields.own.All() {
 		pointer, ok := fields.pointer(config, p)
-		yields := policyYields(Loss{Path: p, Pointer: pointer}, ctx)
-		if !yields && (!IsReplicas(p) || ok && ctx.Autoscaler == "") {
+		if undeclared := !ok && IsReplicas(p); !undeclared && !handsOver(Loss{Path: p, Pointer: pointer}, ctx) {
 			continue
 		}
 		c.Release = append(c.Release, p.Copy())
@@ -247,11 +248,19 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 	}
 }
 
-// policyYields reports whether a policy leaves a field that is ours to whoever comes: one that names no managers.
-func policyYields(leaf Loss, ctx Context) bool {
-	return slices.ContainsFunc(ctx.Policies, func(p Policy) bool {
-		return len(p.Managers) == 0 && p.Verdict == Yield && len(p.Paths) > 0 && p.Matches(ctx.Object, leaf)
-	})
+// handsOver reports whether a field that is ours is left to whoever comes: by a policy that names it and no managers, or
+// to an autoscaler. As in the chain, policies come first.
+func handsOver(leaf Loss, ctx Context) bool {
+	for _, p := range ctx.Policies {
+		switch {
+		case !p.Matches(ctx.Object, leaf):
+		case p.Verdict != Yield:
+			return false
+		case len(p.Paths) > 0:
+			return true
+		}
+	}
+	return ctx.Autoscaler != "" && IsReplicas(leaf.Path)
 }
 
 // comparePointers orders list indexes as numbers.
