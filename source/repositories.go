@@ -227,26 +227,38 @@ func share[T any](ctx context.Context, r *repository, key string, f func(context
 
 // askRefs returns the references of the repository, at most maxAge old.
 func (r *repository) askRefs(ctx context.Context, a access, maxAge time.Duration) (*remoteRefs, error) {
+	oldest := r.opts.Clock.Now().Add(-maxAge)
 	r.mu.Lock()
 	asked, ok := r.refs[a.key()]
 	r.mu.Unlock()
-	if ok && r.opts.Clock.Since(asked.at) < maxAge {
+	if ok && asked.at.After(oldest) {
 		return asked.refs, nil
 	}
-	return share(ctx, r, "refs "+a.key(), func(ctx context.Context) (*remoteRefs, error) {
-		start := r.opts.Clock.Now()
-		refs, err := r.listRefs(ctx, a)
-		r.opts.OnRefs(r.url.String(), r.opts.Clock.Since(start), err)
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	for {
+		asked, err := share(ctx, r, "refs "+a.key(), func(ctx context.Context) (askedRefs, error) { return r.askNow(ctx, a) })
 		if err != nil {
-			// Whoever may not read it any more does not go on with what they once read.
-			delete(r.refs, a.key())
 			return nil, err
 		}
-		r.refs[a.key()] = askedRefs{refs, start}
-		return refs, nil
-	})
+		// It may be the answer to what another caller asked before, too early for this one.
+		if !asked.at.Before(oldest) {
+			return asked.refs, nil
+		}
+	}
+}
+
+func (r *repository) askNow(ctx context.Context, a access) (askedRefs, error) {
+	start := r.opts.Clock.Now()
+	refs, err := r.listRefs(ctx, a)
+	r.opts.OnRefs(r.url.String(), r.opts.Clock.Since(start), err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		// Whoever may not read it any more does not go on with what they once read.
+		delete(r.refs, a.key())
+		return askedRefs{}, err
+	}
+	r.refs[a.key()] = askedRefs{refs, start}
+	return r.refs[a.key()], nil
 }
 
 func (r *repository) listRefs(ctx context.Context, a access) (*remoteRefs, error) {

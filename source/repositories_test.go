@@ -203,6 +203,47 @@ func TestResolveSharesOneConversation(t *testing.T) {
 	}
 }
 
+func TestResolveTakesNoAnswerFromBeforeItWasAsked(t *testing.T) {
+	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
+	repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+	answered, release := make(chan struct{}), make(chan struct{})
+	var once gosync.Once
+	repo.Intercept(func(git http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			answer := httptest.NewRecorder()
+			git.ServeHTTP(answer, req)
+			once.Do(func() {
+				close(answered)
+				<-release
+			})
+			for key, values := range answer.Header() {
+				w.Header()[key] = values
+			}
+			w.WriteHeader(answer.Code)
+			w.Write(answer.Body.Bytes())
+		})
+	})
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+	var wg gosync.WaitGroup
+	wg.Go(func() {
+		if _, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "main", 0); err != nil {
+			t.Error(err)
+		}
+	})
+	<-answered
+	pushed := repo.Commit(map[string]string{"a.yaml": "2"}, "second")
+	for range 10 {
+		wg.Go(func() {
+			rev, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "main", 0)
+			if err != nil || rev.Commit != pushed {
+				t.Errorf("Resolve after the push = %v, %v, want %s", rev, err, pushed)
+			}
+		})
+	}
+	close(release)
+	wg.Wait()
+}
+
 func TestResolveFollowsWhatGitDoes(t *testing.T) {
 	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 	first := repo.Commit(map[string]string{"a.yaml": "1"}, "first")
