@@ -64,8 +64,8 @@ func (m *metricsAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		"resources": []object{{"name": "pods", "singularName": "", "namespaced": true, "kind": "PodMetrics", "verbs": []string{"list"}}},
 	}
 	if req.URL.Path != root {
-		namespace, ok := strings.CutPrefix(req.URL.Path, root+"/namespaces/")
-		if namespace, ok = strings.CutSuffix(namespace, "/pods"); !ok {
+		namespace, ok := strings.CutSuffix(strings.TrimPrefix(req.URL.Path, root+"/namespaces/"), "/pods")
+		if !ok || strings.Contains(namespace, "/") {
 			http.NotFound(w, req)
 			return
 		}

@@ -154,7 +154,7 @@ kwok simulates nodes and pods, so the agent's own Deployment has no replicas: it
 				{"the status names the commit, the file and the line", refused("base/checkout.yaml:")},
 				{"web runs 1.6.0 as before", runs("web", "web:1.6.0")},
 			},
-			show: []command{{line: "trueup status shop", only: "^Sync|^Message"}},
+			show: []command{{line: "trueup status shop", only: "^Sync|^  Rendered"}},
 		},
 		{
 			title: "And the last good state is kept",
