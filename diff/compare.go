@@ -111,8 +111,8 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	held, enforced := false, false
 	for _, l := range Losses(config, fields) {
 		d := DecidedLoss{l, Decide(l, c)}
-		if l.empty && l.Owner == (Owner{}) && (changed.git || !changed.fields || d.Verdict != Enforce) {
-			continue // a list with keys, or a set: when it is empty it is never listed as ours
+		if l.empty && l.maybeOurs(d.Verdict, changed) {
+			continue
 		}
 		cmp.Losses = append(cmp.Losses, d)
 		if d.Verdict == Enforce {
@@ -135,6 +135,15 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 		cmp.release(config, fields, c)
 	}
 	return cmp
+}
+
+// maybeOurs reports whether an empty list need not be a loss: one with keys, or a set, is never listed as ours. It is
+// taken for lost when something is missing that applying gave us, and putting it back does no harm.
+func (l Loss) maybeOurs(v Verdict, changed change) bool {
+	if l.Owner != (Owner{}) && v != Enforce {
+		return false
+	}
+	return changed.git || !changed.fields || v != Enforce
 }
 
 // surplus reports whether we own fields that config does not declare: a change that was cut off half way.
@@ -229,6 +238,17 @@ func (c Comparison) Apply(config map[string]any) map[string]any {
 	return out
 }
 
+// Leaving is what becomes of a field of ours that Git or a policy gives up.
+type Leaving struct{ Field, Becomes, Why string }
+
+// Leavings says which fields keep their value when they are given up, and which are removed; see release.
+var Leavings = []Leaving{
+	{".spec.replicas that leaves Git", "keeps its value", "a workload would else fall to one replica, which is what the API server makes of none"},
+	{".spec.replicas, once an autoscaler targets the workload", "keeps its value", "the autoscaler has it from there"},
+	{"a field that a policy now yields", "keeps its value", "whoever it is left to has it from there"},
+	{"any other field that leaves Git", "is removed", "as server-side apply does: taking a line out means just that"},
+}
+
 // release finds the fields that are ours and are to be handed over with their value:
 // the size of a workload when its line leaves Git or an autoscaler arrives, and what a policy now leaves to others.
 // Every other field that leaves Git is removed, as server-side apply does: taking a line out means just that.
@@ -251,6 +271,9 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 // handsOver reports whether a field that is ours is left to whoever comes: by a policy that names it and no managers, or
 // to an autoscaler. As in the chain, policies come first.
 func handsOver(leaf Loss, ctx Context) bool {
+	if _, ok := byMark(leaf, ctx); ok {
+		return false
+	}
 	for _, p := range ctx.Policies {
 		switch {
 		case !p.Matches(ctx.Object, leaf):

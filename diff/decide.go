@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,36 +46,57 @@ type Fight struct {
 	Until time.Time
 }
 
-// rule looks at a loss and decides, or says that it has nothing to say.
-type rule struct {
-	name   string
-	decide func(Loss, Context) (Decision, bool)
+// Rule is one rule of the chain that decides about fields which somebody else owns.
+type Rule struct {
+	Name string
+	// Says is what the rule does, in a sentence for a person.
+	Says string
+
+	decide func(Loss, Context) (Decision, bool) // ok is false where the rule has nothing to say
 }
 
 // RuleContested is the rule that holds a field because its owner keeps taking it back.
 const RuleContested = "contested"
 
 // chain is the order in which a loss is decided: the first rule that has something to say does.
-var chain = []rule{
-	{"policy", byPolicy},           // the Application's own policies, in their order
-	{"autoscaler", byAutoscaler},   // the size of a workload that an autoscaler targets
-	{"injector", byInjector},       // CA bundles
-	{"aggregation", byAggregation}, // the rules of aggregated ClusterRoles
-	{"applier", byApplier},         // another GitOps tool or operator that applies
-	{RuleContested, byBreaker},     // an owner that takes the field back again and again
-	{"person", byPerson},           // a person's tool
-	{"default", byDefault},         // anybody else
+var chain = []Rule{
+	{"own", "Trueup's own labels and annotations are put back: by them it knows an object as its own.", byMark},
+	{"policy", "A policy of the Application or an annotation trueup.dev/yield that matches decides, the first one in their order.", byPolicy},
+	{"autoscaler", "The replicas of a workload that an HPA or a KEDA ScaledObject targets are the autoscaler's.", byAutoscaler},
+	{"injector", "A caBundle of a webhook, a CustomResourceDefinition or an APIService is left to whoever injects it, unless that is a person.", byInjector},
+	{"aggregation", "The rules of a ClusterRole are left to the controller that aggregates them.", byAggregation},
+	{"applier", "A field that another tool applies is held: nobody's value is forced, and the Application is OutOfSync.", byApplier},
+	{RuleContested, "A field that its owner took back again and again is held for a while; the rest of the object goes on.", byBreaker},
+	{"person", "What a person changed with a tool such as kubectl is put back.", byPerson},
+	{"default", "What anybody else changed or removed is put back.", byDefault},
 }
+
+// Rules returns the chain of rules in the order in which they are asked; the first that has something to say decides.
+func Rules() []Rule { return slices.Clone(chain) }
 
 // Decide returns what to do about a loss. It is pure: equal arguments give equal decisions.
 func Decide(l Loss, c Context) Decision {
 	for _, r := range chain {
 		if d, ok := r.decide(l, c); ok {
-			d.Rule = r.name
+			d.Rule = r.Name
 			return d
 		}
 	}
 	return Decision{Verdict: Hold, Rule: "none", Reason: "no rule applies"} // not reached: the last rule always decides
+}
+
+// mark is what our own labels and annotations begin with.
+const mark = "trueup.dev/"
+
+func byMark(l Loss, _ Context) (Decision, bool) {
+	if len(l.Path) != 3 || !isField(l.Path[0], "metadata") || l.Path[2].FieldName == nil || !strings.HasPrefix(*l.Path[2].FieldName, mark) {
+		return Decision{}, false
+	}
+	return Decision{Verdict: Enforce, Reason: fmt.Sprintf("Trueup's own mark, changed by %s", l.Owner)}, true
+}
+
+func isField(pe fieldpath.PathElement, name string) bool {
+	return pe.FieldName != nil && *pe.FieldName == name
 }
 
 func byPolicy(l Loss, c Context) (Decision, bool) {

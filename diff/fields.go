@@ -42,6 +42,7 @@ func (o Owner) Applies() bool { return o.Operation == string(metav1.ManagedField
 type Fields struct {
 	own     *fieldpath.Set // nil where we have no entry
 	version string         // apiVersion of our entry
+	owner   Owner          // of our entry
 	foreign []claim
 }
 
@@ -65,7 +66,7 @@ func ParseFields(entries []metav1.ManagedFieldsEntry, manager string) (Fields, e
 			return Fields{}, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
 		}
 		if e == own {
-			f.own, f.version = set, e.APIVersion
+			f.own, f.version, f.owner = set, e.APIVersion, ownerOf(e)
 			continue
 		}
 		f.foreign = append(f.foreign, claim{owner: ownerOf(e), version: e.APIVersion, set: set})

@@ -7,10 +7,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// pointer returns where config declares the field p, which is one of f's.
-func (f Fields) pointer(config map[string]any, p fieldpath.Path) ([]string, bool) {
+// pointer returns where config declares the field p, which is one of f's; ok is false where it does not.
+func (f Fields) pointer(config map[string]any, p fieldpath.Path) (_ []string, ok bool) {
 	pointer, _ := f.find(config, p)
-	return pointer, len(pointer) == len(p)
+	if len(pointer) < len(p) {
+		return nil, false
+	}
+	return pointer, true
 }
 
 // declared reports whether config has something at p: then the field is a loss, not an extra.
