@@ -21,6 +21,12 @@ import (
 // tries bounds how often a check or a sync is begun anew because somebody, a controller say, has written meanwhile.
 const tries = 10
 
+// isUntyped reports whether the API server says that it cannot apply anything to an object, whoever made it so: it has
+// a list item without its keys.
+func isUntyped(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "omits all key fields")
+}
+
 // check holds the verdict from metadata against the API server's own.
 func (o *oracle) check() {
 	for range tries {
@@ -115,8 +121,8 @@ func (o *oracle) compare(live *unstructured.Unstructured) bool {
 	switch {
 	case !ok:
 		return false
-	case err != nil && strings.Contains(err.Error(), "failed to create typed live object"):
-		return true // somebody has written what the API server itself cannot apply to
+	case isUntyped(err):
+		return true
 	case err != nil && !apierrors.IsInvalid(err):
 		o.failf("asking: %v", err)
 	case err != nil:
@@ -161,7 +167,8 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 		}
 	})
 	for _, l := range c.Losses {
-		found := isEmptyList(valueAt(config, l.Pointer)) && l.Owner == (diff.Owner{})
+		// Which item of a list with defaulted keys is Git's is only known once it has been applied.
+		found := isEmptyList(valueAt(config, l.Pointer)) || c.State == diff.Changed && slices.ContainsFunc(l.Path, func(pe fieldpath.PathElement) bool { return pe.Key != nil })
 		missing.Iterate(func(p fieldpath.Path) { found = found || related(l.Path, p) })
 		if !found {
 			o.failf("%s is a loss, but is ours", l.Path)
@@ -212,6 +219,7 @@ func related(loss, p fieldpath.Path) bool {
 
 // extras are what people's tools own, nobody else owns and the API server does not take for declared.
 func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
+	config, _ := o.git.Config()
 	others := a.own.Union(a.applied)
 	var persons []*fieldpath.Set
 	for _, e := range live.GetManagedFields() {
@@ -228,7 +236,7 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
 	for _, set := range persons {
 		var tops []fieldpath.Path
 		set.Iterate(func(p fieldpath.Path) {
-			if theirs(p) || covered(others, p) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
+			if value, _ := at(config, p); theirs(p) || covered(others, p) || isEmptyList(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
 				return
 			}
 			tops = append(tops, p.Copy())
@@ -344,12 +352,13 @@ func (o *oracle) put(step *Step) error {
 		return err
 	}
 	if !w.unchecked {
-		w.checked, w.step.err = o.writer.DryRun(ctx, w.object)
+		answer, err := o.writer.DryRun(ctx, w.object)
+		w.step.err, w.exists = err, err == nil && answer.GetResourceVersion() != ""
 	}
 	if err := c.settle(ctx, &look{input: o.input(), snap: &snapshot{set: o.set}, st: newAppState()}, w); err != nil {
 		return err
 	}
-	_, err = o.writer.Apply(ctx, w.object, w.checked)
+	_, err = o.writer.Apply(ctx, w.object)
 	return err
 }
 
@@ -357,22 +366,28 @@ func (o *oracle) put(step *Step) error {
 // has changed since it was read.
 func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, last Step) bool {
 	a, ok, err := o.ask(after)
+	if isUntyped(err) {
+		return true
+	}
 	if err != nil {
 		o.failf("the sync has come to an end, but the API server says %v", err)
 	}
 	if !ok {
 		return false
 	}
+	config, _ := o.git.Config()
 	left := append(slices.Clone(first.Comparison.Losses), last.Comparison.Losses...)
 	left = slices.DeleteFunc(left, func(l diff.DecidedLoss) bool { return l.Verdict == diff.Enforce })
 	a.applied.Leaves().Iterate(func(p fieldpath.Path) {
 		isLeft := slices.ContainsFunc(left, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) ||
 			slices.ContainsFunc(first.Comparison.Release, func(r fieldpath.Path) bool { return related(r, p) })
+		declared, _ := at(config, p)
+		isLeft = isLeft || isEmptyList(declared) && len(o.policies) > 0
 		switch want, _ := at(a.object.Object, p); {
 		case !isLeft && !same(after, want, p):
 			got, _ := at(after.Object, p)
 			o.failf("after the sync %s is %s, and Git wants %s", p, asJSON(got), asJSON(want))
-		case !isLeft && !a.own.Has(p):
+		case !isLeft && !a.own.Has(p) && p.String() != appliedPath:
 			o.failf("after the sync %s is not ours", p)
 		}
 	})
@@ -384,8 +399,9 @@ func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *
 
 // keptOthers checks that a sync has left alone what is neither Git's nor a person's addition, and what was left to others.
 func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, a answer) {
-	kept := &fieldpath.Set{}
+	kept, all, own := &fieldpath.Set{}, &fieldpath.Set{}, o.fieldsOf(before)
 	for _, e := range before.GetManagedFields() {
+		all = all.Union(o.setOf(e))
 		if diff.ClassOf(e.Manager) != diff.Person && e.Manager != v1alpha1.FieldManager && e.Subresource != "status" && e.APIVersion == o.git.GVK.GroupVersion().String() {
 			kept = kept.Union(o.setOf(e))
 		}
@@ -394,11 +410,17 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 		enforced := covered(a.applied, p) && !slices.ContainsFunc(first.Comparison.Losses, func(l diff.DecidedLoss) bool {
 			return l.Verdict != diff.Enforce && related(l.Path, p)
 		})
-		want, there := at(before.Object, p)
-		if _, isMap := want.(map[string]any); isMap {
-			return // of whose fields each has an owner of its own
+		below := all.WithPrefix(p[0])
+		for _, pe := range p[1:] {
+			below = below.WithPrefix(pe)
 		}
-		if there && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
+		// What is below a map or a list has owners of its own.
+		for i := range p {
+			if item := p[:i+1]; item[i].FieldName == nil && own.Has(item) && !a.applied.Has(item) {
+				return // an item that leaves Git goes as a whole
+			}
+		}
+		if want, there := at(before.Object, p); there && below.Empty() && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
 			got, _ := at(after.Object, p)
 			o.failf("the sync made %s of %s at %s, which is not Git's", asJSON(got), asJSON(want), p)
 		}
