@@ -180,7 +180,11 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 func healedMessage(steps []Step) string {
 	var parts []string
 	for _, s := range steps[:min(len(steps), maxNamed)] {
-		parts = append(parts, s.ID.String()+": "+lostFields(s.Comparison, diff.Enforce))
+		what := "was deleted, and is made anew"
+		if s.Op == OpHeal {
+			what = lostFields(s.Comparison, diff.Enforce)
+		}
+		parts = append(parts, s.ID.String()+": "+what)
 	}
 	if more := len(steps) - maxNamed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more objects", more))

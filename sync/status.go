@@ -71,7 +71,7 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 				s.DriftOmitted++
 			}
 		}
-		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy {
+		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy && step.Reason != reasonByValue {
 			continue
 		}
 		if len(resources) < v1alpha1.MaxResources {
@@ -120,7 +120,7 @@ const maxMessage = 1024
 
 func resource(s *Step) v1alpha1.ResourceStatus {
 	r := v1alpha1.ResourceStatus{ObjectReference: reference(s.ID), Sync: s.Sync, Health: string(s.Health.Code), Reason: s.Reason, Message: s.Message}
-	if s.Sync == v1alpha1.Synced {
+	if s.Sync == v1alpha1.Synced && s.Reason != reasonByValue {
 		r.Reason, r.Message = s.Health.Reason, s.Health.Message
 	}
 	r.Message = truncate(r.Message, maxMessage)
@@ -363,7 +363,7 @@ func (l *look) record(op *v1alpha1.OperationState) v1alpha1.SyncRecord {
 	switch {
 	case l.input.Request != nil:
 		r.InitiatedBy = cmp.Or(l.input.Request.By, "a person")
-	case l.did.healed > 0 && l.did.created+l.did.updated+l.did.pruned == 0:
+	case !l.input.New && l.did.healed+l.did.created > 0 && l.did.updated+l.did.pruned == 0:
 		r.InitiatedBy = "self-heal"
 	}
 	if op.Phase == v1alpha1.PhaseFailed {
@@ -381,7 +381,7 @@ func record(history []v1alpha1.SyncRecord, r v1alpha1.SyncRecord) []v1alpha1.Syn
 		last := history[0]
 		if last.InitiatedBy == "self-heal" && r.InitiatedBy == "self-heal" && last.Revision == r.Revision && last.Result == r.Result &&
 			r.StartedAt.Sub(last.FinishedAt.Time) < mergeWithin {
-			r.StartedAt, r.Healed = last.StartedAt, r.Healed+last.Healed
+			r.StartedAt, r.Healed, r.Created = last.StartedAt, r.Healed+last.Healed, r.Created+last.Created
 			history = history[1:]
 		}
 	}
