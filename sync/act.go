@@ -431,6 +431,9 @@ func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 	switch step.Op {
 	case OpCreate:
 		l.did.created++
+		if !l.input.New {
+			l.healed = append(l.healed, *step)
+		}
 	case OpUpdate:
 		l.did.updated++
 	case OpHeal:
