@@ -177,6 +177,7 @@ func (c Comparison) Contest(config map[string]any, o Observed, conflicts []Confl
 	if err != nil {
 		return c, nil, fmt.Errorf("comparing %s: %w", ctx.Object, err)
 	}
+	ctx.Policies = selected(ctx.Policies, config)
 	c.Losses, c.leaveOut = slices.Clip(c.Losses), slices.Clip(c.leaveOut)
 	for _, conflict := range conflicts {
 		l := fields.contested(config, conflict)

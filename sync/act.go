@@ -45,6 +45,7 @@ func (c *Controller) act(ctx context.Context, l *look) {
 		return
 	}
 	l.started = c.clock.Now()
+	c.compareValues(ctx, l)
 	writes := c.prepare(ctx, l)
 	prunes := l.prunes()
 	l.did.tried = len(writes)+len(prunes) > 0
@@ -87,7 +88,9 @@ func (c *Controller) prepare(ctx context.Context, l *look) []*write {
 // reread decides anew about the steps of objects whose managed fields the cache has not kept, since they were in sync:
 // what a change in Git does to each field depends on who owns it.
 func (c *Controller) reread(ctx context.Context, l *look, steps []*Step) {
-	steps = slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool { return s.Observed == nil || s.Observed.State.Managed != nil })
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s *Step) bool {
+		return s.Observed == nil || s.Observed.State.Managed != nil || s.Observed.State.Unmanaged()
+	})
 	objects := make([]*unstructured.Unstructured, len(steps))
 	for i, s := range steps {
 		objects[i] = s.Desired.reference()
@@ -188,7 +191,9 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 // sealer writes the annotation that says what was applied and which fields that gave us.
 func sealer(a diff.Applied) func(config, answer *unstructured.Unstructured) bool {
 	return func(config, answer *unstructured.Unstructured) bool {
-		a.Fields = diff.OwnFields(answer.GetManagedFields(), v1alpha1.FieldManager)
+		if a.Fields = diff.OwnFields(answer.GetManagedFields(), v1alpha1.FieldManager); a.Fields == "" {
+			a.Fields = diff.NoFields
+		}
 		annotations := config.GetAnnotations()
 		if annotations[v1alpha1.AnnotationApplied] == a.String() {
 			return false
@@ -441,6 +446,9 @@ func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 		l.st.healed(step.Desired, step.Comparison, c.clock.Now())
 		c.metrics.healed(step.Comparison)
 		l.healed = append(l.healed, *step)
+	}
+	if seen.State.Unmanaged() {
+		l.st.values[step.ID] = seen.ResourceVersion
 	}
 	if next, err := l.input.Decide(step.Desired, seen); err == nil {
 		*step = next

@@ -74,10 +74,10 @@ func observe(gk diff.ID, obj metav1.Object, judge judgeFunc) *Observed {
 		Fields:  diff.OwnFields(entries, v1alpha1.FieldManager),
 		Touched: diff.Touched(entries),
 	}
-	o.Owned = o.State.Fields != ""
 	if !o.State.Whole() {
 		o.State.Managed = entries
 	}
+	o.Owned = o.State.Fields != "" || o.State.Unmanaged()
 	if u, ok := obj.(*unstructured.Unstructured); ok && judge != nil {
 		o.Health = judge(o.App, u)
 	}
@@ -94,6 +94,9 @@ func observeWhole(id diff.ID, obj metav1.Object, judge judgeFunc) *Observed {
 // sameVerdict reports whether two observations of one object can only lead to the same verdict: then the event between
 // them is no work. Status that changes without changing health is the common case.
 func (o *Observed) sameVerdict(p *Observed) bool {
+	if o.State.Unmanaged() && o.ResourceVersion != p.ResourceVersion {
+		return false // only its values can tell
+	}
 	return o.UID == p.UID && o.App == p.App && o.Owned == p.Owned && o.Claimant == p.Claimant && o.Prune == p.Prune &&
 		o.Controlled == p.Controlled && o.Health == p.Health &&
 		(o.DeletionTimestamp == nil) == (p.DeletionTimestamp == nil) && len(o.Finalizers) == len(p.Finalizers) &&

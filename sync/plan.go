@@ -127,6 +127,9 @@ func (in Input) contest(step *Step, conflicts []apply.FieldConflict) error {
 	return err
 }
 
+// reasonByValue marks an object in sync of which only the values could be compared.
+const reasonByValue = "ComparedByValue"
+
 // conclude turns a comparison into an operation.
 func (in Input) conclude(step *Step) {
 	asked := in.Request != nil

@@ -33,8 +33,9 @@ type look struct {
 
 	did              outcome
 	started          time.Time
-	healed           []Step   // as they stood before
-	createNamespaces []string // that are missing
+	healed           []Step    // as they stood before
+	byValue          []diff.ID // objects without managed fields that have changed
+	createNamespaces []string  // that are missing
 
 	rulesErr error // why the Application's health rules are not used
 }
@@ -256,6 +257,12 @@ func (c *Controller) step(l *look, d *Desired) *Step {
 	step, err := l.input.Decide(d, c.live.get(d.ID))
 	if err != nil {
 		return unknown("Unreadable", err.Error())
+	}
+	if o := step.Observed; o != nil && step.Comparison.State == diff.InSync && o.State.Unmanaged() {
+		step.Reason, step.Message = reasonByValue, "compared by value, since its API server keeps no managed fields: who changes it cannot be told"
+		if l.st.values[d.ID] != o.ResourceVersion {
+			l.byValue = append(l.byValue, d.ID)
+		}
 	}
 	if f := l.st.failures[d.ID]; f != nil && step.Op == OpNone && step.Sync == v1alpha1.Synced {
 		delete(l.st.failures, d.ID)

@@ -28,6 +28,7 @@ type appState struct {
 	generation int64             // of the spec at that look
 	failures   map[diff.ID]*failure
 	pauses     map[diff.ID]*pause
+	values     map[diff.ID]string // versions of objects without managed fields whose values are as declared
 	fights     map[fightKey]*fight
 	retry      retry
 	last       *v1alpha1.Application // as our last status patch answered
@@ -102,7 +103,7 @@ func unservable(steps map[diff.ID]*Step) int {
 func newAppState() *appState {
 	return &appState{
 		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
-		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, fights: map[fightKey]*fight{},
+		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, values: map[diff.ID]string{}, fights: map[fightKey]*fight{},
 	}
 }
 

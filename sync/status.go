@@ -71,7 +71,7 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 				s.DriftOmitted++
 			}
 		}
-		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy {
+		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy && step.Reason != reasonByValue {
 			continue
 		}
 		if len(resources) < v1alpha1.MaxResources {
@@ -120,7 +120,7 @@ const maxMessage = 1024
 
 func resource(s *Step) v1alpha1.ResourceStatus {
 	r := v1alpha1.ResourceStatus{ObjectReference: reference(s.ID), Sync: s.Sync, Health: string(s.Health.Code), Reason: s.Reason, Message: s.Message}
-	if s.Sync == v1alpha1.Synced {
+	if s.Sync == v1alpha1.Synced && s.Reason != reasonByValue {
 		r.Reason, r.Message = s.Health.Reason, s.Health.Message
 	}
 	r.Message = truncate(r.Message, maxMessage)
