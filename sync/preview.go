@@ -45,14 +45,15 @@ type Preview struct {
 
 // previewer looks at the cluster on demand, with the rights of whoever asks.
 type previewer struct {
-	clients *Clients
-	kinds   *apply.Kinds
-	writer  *apply.Writer
-	app     *v1alpha1.Application
-	set     *DesiredSet
-	input   Input
-	judge   judgeFunc
-	targets map[diff.ID]string
+	clients  *Clients
+	kinds    *apply.Kinds
+	writer   *apply.Writer
+	app      *v1alpha1.Application
+	revision string // of set
+	set      *DesiredSet
+	input    Input
+	judge    judgeFunc
+	targets  map[diff.ID]string
 }
 
 // previewAtOnce bounds the requests that run at once.
@@ -81,12 +82,27 @@ func Render(ctx context.Context, clients *Clients, repositories *source.Reposito
 // NewPreview tells what a sync of app to a revision would do ("" as in Render), as if a person had asked for it.
 // Nothing is written: objects that a sync would touch are dry-run with the caller's rights.
 func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, revision string, prune bool) (*Preview, error) {
+	p, err := newPreviewer(ctx, clients, repositories, app, revision)
+	if err != nil {
+		return nil, err
+	}
+	p.input.Request.Prune = prune
+	preview := &Preview{Revision: p.revision, Changes: p.declared(ctx)}
+	extras, err := p.extras(ctx)
+	if err != nil {
+		return nil, err
+	}
+	preview.Changes = append(preview.Changes, extras...)
+	return preview, nil
+}
+
+func newPreviewer(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, revision string) (*previewer, error) {
 	commit, rendered, err := Render(ctx, clients, repositories, app, revision)
 	if err != nil {
 		return nil, err
 	}
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
-	p := &previewer{clients: clients, kinds: kinds, app: app, targets: map[diff.ID]string{}}
+	p := &previewer{clients: clients, kinds: kinds, app: app, revision: commit, targets: map[diff.ID]string{}}
 	p.writer = apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, previewAtOnce)
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	if p.set, err = newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, kinds); err != nil {
@@ -104,7 +120,7 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 	if err := p.autoscalers(ctx); err != nil {
 		return nil, err
 	}
-	p.input = Input{App: key, Policy: PolicyOf(app.Spec.SyncPolicy), Request: &v1alpha1.SyncRequest{Prune: prune}, New: true}
+	p.input = Input{App: key, Policy: PolicyOf(app.Spec.SyncPolicy), Request: &v1alpha1.SyncRequest{}, New: true}
 	p.input.Context = func(d *Desired) diff.Context {
 		c := diff.Context{Object: d.ID, Policies: policies, Adopting: p.input.Policy.Adopt, Autoscaler: cmp.Or(p.targets[d.ID], p.set.Autoscaled[d.ID])}
 		if own, err := yieldPolicies(d); err == nil {
@@ -112,13 +128,7 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 		}
 		return c
 	}
-	preview := &Preview{Revision: commit, Changes: p.declared(ctx)}
-	extras, err := p.extras(ctx)
-	if err != nil {
-		return nil, err
-	}
-	preview.Changes = append(preview.Changes, extras...)
-	return preview, nil
+	return p, nil
 }
 
 func (p *previewer) autoscalers(ctx context.Context) error {
