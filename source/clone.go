@@ -224,6 +224,9 @@ func receive(ctx context.Context, sess session, refs *packp.AdvRefs, r request) 
 // maxPacks is how many fetches a clone takes before it is made anew: each adds a pack, and each read looks into all.
 const maxPacks = 50
 
+// newSuffix names the folder of a clone that is made anew.
+const newSuffix = ".new"
+
 // prepare returns the folder that the next fetch goes into: the clone's, or a new one beside it if that is damaged or
 // has too many packs.
 func (c *clone) prepare() (dir string, anew bool, err error) {
@@ -245,7 +248,7 @@ func (c *clone) prepare() (dir string, anew bool, err error) {
 	}
 	dir, anew = c.dir, c.damaged || len(packs) >= maxPacks
 	if anew {
-		dir = c.dir + ".new"
+		dir = c.dir + newSuffix
 		if err := os.RemoveAll(dir); err != nil {
 			return "", false, err
 		}

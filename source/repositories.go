@@ -83,6 +83,7 @@ type repository struct {
 	opts   *RepositoriesOptions
 	tokens *gitHubTokens
 
+	used    time.Time // guarded by Repositories
 	flights singleflight.Group
 	mu      gosync.Mutex
 	refs    map[string]askedRefs // by the fingerprint of the credentials
@@ -109,6 +110,7 @@ func (r *Repositories) repository(rawURL string) (*repository, error) {
 		repo = &repository{url: u, clone: clone{dir: dir}, opts: &r.opts, tokens: &r.tokens, refs: map[string]askedRefs{}}
 		r.repos[key] = repo
 	}
+	r.touch(repo)
 	return repo, nil
 }
 
