@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,6 +35,7 @@ type Controller struct {
 	repositories *source.Repositories
 	metrics      *metrics
 	recorder     events.EventRecorder
+	causes       *rate.Limiter
 
 	apps        cache.SharedIndexInformer
 	judges      *judges
@@ -57,6 +59,7 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		clock:   clock.RealClock{},
 		metrics: metrics,
 		classes: classes,
+		causes:  rate.NewLimiter(causesPerSecond, causesAtOnce),
 		states:  &states{apps: map[types.NamespacedName]*appState{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 15*time.Second)),

@@ -38,6 +38,7 @@ type look struct {
 	createNamespaces []string  // that are missing
 
 	rulesErr error // why the Application's health rules are not used
+	deciding *Step // the object whose health is the Application's; nil where all are Healthy
 }
 
 // never is a time that does not come: only a change or a person brings the next try.

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // report writes the status if anything in it changed, and returns when the next pass is due at the latest.
 func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error) {
 	status := l.status(c.clock.Now())
+	c.explain(ctx, l, status)
 	c.metrics.state(l.key, l.st.steps)
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		return 0, err
@@ -52,6 +54,7 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 		}
 	}
 	sooner(l.st.calm(now))
+	sooner(l.st.causeDue)
 	if deadline := progressDeadline(&l.app.Spec, l.app.Status.Health); now.Before(deadline) {
 		sooner(deadline)
 	}
@@ -98,8 +101,8 @@ func statusPatch(old, new *v1alpha1.ApplicationStatus) ([]byte, error) {
 
 // newerVersion reports whether a was read from the API server after b.
 func newerVersion(a, b *v1alpha1.Application) bool {
-	cmp, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err == nil && cmp > 0
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
 }
 
 // announceStart says in the status that a sync runs, where it is one that a person would want to watch.
@@ -166,7 +169,7 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 		if status.Health.Status == "Degraded" {
 			kind = corev1.EventTypeWarning
 		}
-		tell(kind, status.Health.Status, "Judge", status.Health.Message+".")
+		tell(kind, status.Health.Status, "Judge", cmp.Or(status.Health.Message, fmt.Sprintf("all %d objects are healthy", status.Objects.Total)))
 	}
 	c.announceOperation(tell, old.OperationState, status.OperationState)
 	if len(l.healed) > 0 {

@@ -33,6 +33,8 @@ type appState struct {
 	retry      retry
 	last       *v1alpha1.Application // as our last status patch answered
 	due        time.Time             // of the next full look
+	cause      cause                 // why the Application is Degraded
+	causeDue   time.Time             // when to look for it once more; zero for no need
 }
 
 // snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.

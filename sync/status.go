@@ -254,7 +254,7 @@ func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now ti
 		if c == "" || step.Desired == nil || !c.WorseThan(code) {
 			continue
 		}
-		code, message = c, step.ID.String()
+		code, message, l.deciding = c, step.ID.String(), step
 		if step.Health.Message != "" {
 			message += ": " + truncate(step.Health.Message, maxMessage)
 		}
@@ -327,7 +327,7 @@ func (l *look) failure() error {
 	for _, id := range sortedFailures(l.st.failures) {
 		errs = append(errs, l.st.failures[id].err)
 	}
-	return fmt.Errorf("%d objects failed: %w", len(errs), first(errs))
+	return fmt.Errorf("%s failed: %w", objectCount(len(errs)), first(errs))
 }
 
 func sortedFailures(m map[diff.ID]*failure) []diff.ID {
@@ -438,9 +438,16 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
 }
 
+func objectCount(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
 func (l *look) anyFailure() string {
 	ids := sortedFailures(l.st.failures)
-	return fmt.Sprintf("%d objects failed: %v", len(ids), l.st.failures[ids[0]].err)
+	return fmt.Sprintf("%s failed: %v", objectCount(len(ids)), l.st.failures[ids[0]].err)
 }
 
 // readyMessage is one line on what is the matter: the first thing that a person has to look at.
