@@ -133,7 +133,7 @@ func canonicalElement(s string) string {
 	if inner == "*" || !strings.Contains(inner, "=") || strings.HasPrefix(inner, "=") {
 		return "[" + inner + "]"
 	}
-	var fields []value.Field
+	var fields value.FieldList
 	for _, kv := range strings.Split(inner, ",") {
 		name, raw, _ := strings.Cut(kv, "=")
 		v, err := value.FromJSON([]byte(raw))
@@ -142,6 +142,7 @@ func canonicalElement(s string) string {
 		}
 		fields = append(fields, value.Field{Name: strings.TrimSpace(name), Value: v})
 	}
+	fields.Sort()
 	return fieldpath.KeyElement(fields...).String()
 }
 
@@ -149,11 +150,11 @@ func (pp PathPattern) matches(l Loss) bool {
 	if pp.pointer {
 		return matchElements(pp.elements, l.Pointer)
 	}
-	if rest, ok := strings.CutPrefix(l.Path.String(), pp.text); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-		return true
-	}
 	elements := make([]string, len(l.Path))
 	for i, pe := range l.Path {
+		if l.Path[:i+1].String() == pp.text {
+			return true
+		}
 		elements[i] = strings.TrimPrefix(pe.String(), ".")
 	}
 	return matchElements(pp.elements, elements)
