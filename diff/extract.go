@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -50,26 +52,24 @@ func extract(from, to map[string]any, p fieldpath.Path) {
 }
 
 func extractItem(from, to []any, p fieldpath.Path) []any {
-	for _, item := range from {
-		if !fitsExactly(item, p[0]) {
-			continue
-		}
-		m, isMap := item.(map[string]any)
-		if !isMap || len(p) == 1 {
-			return append(to, item)
-		}
-		for _, have := range to {
-			if fitsExactly(have, p[0]) {
-				extract(m, have.(map[string]any), p[1:])
-				return to
-			}
-		}
+	i := slices.IndexFunc(from, func(item any) bool { return fitsExactly(item, p[0]) })
+	if i < 0 {
+		return to
+	}
+	m, isMap := from[i].(map[string]any)
+	have := slices.IndexFunc(to, func(item any) bool { return fitsExactly(item, p[0]) })
+	switch {
+	case have < 0 && (!isMap || p[0].Key == nil):
+		return append(to, from[i])
+	case have < 0:
 		child := map[string]any{}
 		for _, k := range *p[0].Key {
-			child[k.Name] = k.Value.Unstructured()
+			child[k.Name] = m[k.Name]
 		}
+		have, to = len(to), append(to, child)
+	}
+	if child, ok := to[have].(map[string]any); ok && len(p) > 1 {
 		extract(m, child, p[1:])
-		return append(to, child)
 	}
 	return to
 }

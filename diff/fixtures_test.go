@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 	"sigs.k8s.io/yaml"
 )
 
@@ -95,3 +96,5 @@ func show(t testing.TB, entries []metav1.ManagedFieldsEntry) []string {
 	}
 	return lines
 }
+
+func smdString(s string) value.Value { return value.NewValueInterface(s) }
