@@ -93,12 +93,4 @@ func BenchmarkRender(b *testing.B) {
 			}
 		})
 	}
-	b.Run("cached", func(b *testing.B) {
-		cache := NewCache(1 << 30)
-		for b.Loop() {
-			if _, _, err := cache.Render(b.Context(), tree, "plain", Options{}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

@@ -30,7 +30,8 @@ func NewFootprint(tree *Tree, inputs Inputs) *Footprint {
 	return f
 }
 
-// Holds reports whether a render of tree would give the same result: whether all inputs are the same in it. Below a directory that is the same as a whole
+// Holds reports whether a render of tree would give the same result: whether all inputs are the same in it. Below a
+// directory that is the same as a whole
 // nothing is looked at, so it costs little for a folder that the commits between did not touch.
 func (f *Footprint) Holds(tree *Tree) bool {
 	if f.commit == tree.name && tree.isCommit() {

@@ -51,8 +51,6 @@ type Rendered struct {
 	// Empty says why there are no objects, for people: that nothing in the folder is a manifest, or that the manifests
 	// are all empty. It is "" if there are objects.
 	Empty string
-
-	bytes int64 // read for it
 }
 
 // Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, plain manifests
@@ -83,7 +81,7 @@ func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendere
 		if r.err != nil {
 			return nil, r.err
 		}
-		r.rendered.Inputs, r.rendered.bytes = rec.inputs(), rec.bytes
+		r.rendered.Inputs = rec.inputs()
 		return r.rendered, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("rendering %s: %w", dir, context.Cause(ctx))

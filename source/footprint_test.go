@@ -1,11 +1,10 @@
 package source
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
@@ -40,14 +39,34 @@ func appDirs() []string {
 	return dirs
 }
 
+// memory renders only what has changed, as an agent does.
+type memory map[string]struct {
+	rendered  *Rendered
+	footprint *Footprint
+}
+
+func (m memory) render(ctx context.Context, tree *Tree, dir string, opts Options) (rendered *Rendered, hit bool, err error) {
+	key := fmt.Sprint(dir, opts)
+	if have, ok := m[key]; ok && have.footprint.Holds(tree) {
+		return have.rendered, true, nil
+	}
+	if rendered, err = Render(ctx, tree, dir, opts); err != nil {
+		return nil, false, err
+	}
+	have := m[key]
+	have.rendered, have.footprint = rendered, NewFootprint(tree, rendered.Inputs)
+	m[key] = have
+	return rendered, false, nil
+}
+
 func TestACommitRendersOnlyWhatItTouches(t *testing.T) {
 	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
-	cache := NewCache(1 << 30)
+	cache := memory{}
 	renderAll := func(tree *Tree) (rendered []string) {
 		t.Helper()
 		for _, dir := range appDirs() {
-			_, hit, err := cache.Render(t.Context(), tree, dir, Options{})
+			_, hit, err := cache.render(t.Context(), tree, dir, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,12 +104,12 @@ func TestACommitRendersOnlyWhatItTouches(t *testing.T) {
 	}
 }
 
-// TestACachedResultIsWhatARenderGives changes a repository at random and compares what the cache hands out with a render.
-func TestACachedResultIsWhatARenderGives(t *testing.T) {
+// TestAFootprintHoldsOnlyWhereARenderGivesTheSame changes a repository at random and compares what was kept with a render.
+func TestAFootprintHoldsOnlyWhereARenderGivesTheSame(t *testing.T) {
 	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
 	random := rand.New(rand.NewPCG(7, 7))
-	cache := NewCache(1 << 30)
+	cache := memory{}
 	dirs := []string{"a", "b", "a/sub", "k", "k/over"}
 	names := []string{"x.yaml", "y.yaml", "kustomization.yaml", "sub", "link.yaml"}
 	contents := map[string][]string{
@@ -125,7 +144,7 @@ func TestACachedResultIsWhatARenderGives(t *testing.T) {
 		for _, dir := range dirs {
 			for _, opts := range []Options{{}, {Directory: Directory{Recurse: true}}} {
 				want, wantErr := Render(t.Context(), tree, dir, opts)
-				got, hit, err := cache.Render(t.Context(), tree, dir, opts)
+				got, hit, err := cache.render(t.Context(), tree, dir, opts)
 				if (err == nil) != (wantErr == nil) {
 					t.Fatalf("%s: cached %v, rendered %v", dir, err, wantErr)
 				}
@@ -151,66 +170,7 @@ func TestACachedResultIsWhatARenderGives(t *testing.T) {
 	}
 }
 
-func TestACacheIsBounded(t *testing.T) {
-	files := map[string]string{}
-	for i := range 10 {
-		files[fmt.Sprintf("d%d/a.yaml", i)] = configMap("a", strings.Repeat("x", 1000))
-	}
-	tree := commitTree(t, files)
-	cache := NewCache(3500) // room for three
-	var hits []int
-	render := func(i int) bool {
-		_, hit, err := cache.Render(t.Context(), tree, fmt.Sprintf("d%d", i), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return hit
-	}
-	for i := range 10 {
-		render(i)
-	}
-	for i := 9; i >= 0; i-- {
-		if render(i) {
-			hits = append(hits, i)
-		}
-		if len(hits) == 3 {
-			break
-		}
-	}
-	if !slices.Equal(hits, []int{9, 8, 7}) || cache.size > 3500 {
-		t.Errorf("still there: %v, size %d, want the three used last", hits, cache.size)
-	}
-}
-
-func TestACacheTellsOptionsAndRepositoriesApart(t *testing.T) {
-	files := map[string]string{"k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": configMap("a", "1")}
-	one, other := commitTree(t, files), commitTree(t, map[string]string{"k/kustomization.yaml": files["k/kustomization.yaml"], "k/a.yaml": configMap("a", "2")})
-	cache := NewCache(1 << 20)
-	render := func(tree *Tree, opts Options) bool {
-		_, hit, err := cache.Render(t.Context(), tree, "k", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return hit
-	}
-	prefixed := Options{Kustomize: Kustomize{NamePrefix: "x-"}}
-	got := []bool{render(one, Options{}), render(one, prefixed), render(other, Options{}), render(one, Options{}), render(one, prefixed), render(other, Options{})}
-	if diff := cmp.Diff([]bool{false, false, false, true, true, true}, got); diff != "" {
-		t.Errorf("hits (-want +got):\n%s", diff)
-	}
-}
-
-func TestACacheKeepsNoFailures(t *testing.T) {
-	tree := commitTree(t, map[string]string{"a/a.yaml": "broken: [\n"})
-	cache := NewCache(1 << 20)
-	for range 2 {
-		if _, hit, err := cache.Render(t.Context(), tree, "a", Options{}); err == nil || hit || errors.Is(err, ErrNotFetched) {
-			t.Errorf("Render: hit %t, %v", hit, err)
-		}
-	}
-}
-
-func BenchmarkCachedRender(b *testing.B) {
+func BenchmarkFootprint(b *testing.B) {
 	repo := gitserver.New(b, b.TempDir(), gitserver.Options{})
 	b.Cleanup(repo.Stop)
 	r := NewRepositories(b.TempDir(), RepositoriesOptions{})
@@ -218,23 +178,23 @@ func BenchmarkCachedRender(b *testing.B) {
 	after := commitTo(b, r, repo, map[string]string{"apps/team-3/app-155/part-1.yaml": configMap("part-1", "2")})
 	for name, dir := range map[string]string{"plain": "apps/team-19/app-999", "kustomize": "apps/team-19/app-990", "plain beside the change": "apps/team-3/app-156"} {
 		b.Run(name, func(b *testing.B) {
-			cache := NewCache(1 << 30)
-			if _, _, err := cache.Render(b.Context(), before, dir, Options{}); err != nil {
+			cache := memory{}
+			if _, _, err := cache.render(b.Context(), before, dir, Options{}); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, hit, err := cache.Render(b.Context(), after, dir, Options{}); err != nil || !hit {
+				if _, hit, err := cache.render(b.Context(), after, dir, Options{}); err != nil || !hit {
 					b.Fatal(hit, err)
 				}
 			}
 		})
 	}
 	b.Run("1000 applications after a commit", func(b *testing.B) {
-		cache := NewCache(1 << 30)
+		cache := memory{}
 		dirs := appDirs()
 		renderAll := func(tree *Tree) {
 			for _, dir := range dirs {
-				if _, _, err := cache.Render(b.Context(), tree, dir, Options{}); err != nil {
+				if _, _, err := cache.render(b.Context(), tree, dir, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}
