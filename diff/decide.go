@@ -89,10 +89,14 @@ func Decide(l Loss, c Context) Decision {
 const mark = "trueup.dev/"
 
 func byMark(l Loss, _ Context) (Decision, bool) {
-	if len(l.Path) != 3 || !isField(l.Path[0], "metadata") || l.Path[2].FieldName == nil || !strings.HasPrefix(*l.Path[2].FieldName, mark) {
+	if !isMark(l.Path) {
 		return Decision{}, false
 	}
 	return Decision{Verdict: Enforce, Reason: fmt.Sprintf("Trueup's own mark, changed by %s", l.Owner)}, true
+}
+
+func isMark(p fieldpath.Path) bool {
+	return len(p) == 3 && isField(p[0], "metadata") && p[2].FieldName != nil && strings.HasPrefix(*p[2].FieldName, mark)
 }
 
 func isField(pe fieldpath.PathElement, name string) bool {

@@ -62,6 +62,8 @@ func Explain(d Desired, o Observed, c Context, manager string) ([]FieldOwner, er
 func (f Fields) standing(config map[string]any, p fieldpath.Path, release []fieldpath.Path) Decision {
 	declared := f.declared(config, p)
 	switch {
+	case isMark(p):
+		return Decision{Ours, "own", "Trueup's own mark"}
 	case slices.ContainsFunc(release, p.Equals) && declared:
 		return Decision{Yield, RuleHandOff, "about to be left to whoever takes it, with the value that it has"}
 	case slices.ContainsFunc(release, p.Equals):

@@ -54,6 +54,11 @@ func TestExplain(t *testing.T) {
 			replicas, []metav1.ManagedFieldsEntry{ours(`"f:replicas":{},"f:paused":{}`)}, Context{},
 			[]string{tier, ".spec.paused: Apply trueup: Ours : as Git declares it", ".spec.replicas: Apply trueup: Ours : as Git declares it"},
 		},
+		"Trueup's own marks are ours, though Git does not declare them": {
+			map[string]any{"paused": false},
+			[]metav1.ManagedFieldsEntry{entry(manager, "Apply", "", `{"f:metadata":{"f:annotations":{"f:trueup.dev/applied":{}},"f:labels":{"f:tier":{}}},"f:spec":{"f:paused":{}}}`)}, Context{},
+			[]string{".metadata.annotations.trueup.dev/applied: Apply trueup: Ours own: Trueup's own mark", tier, ".spec.paused: Apply trueup: Ours : as Git declares it"},
+		},
 		"a person's change is put back": {
 			replicas, []metav1.ManagedFieldsEntry{ours(`"f:paused":{}`), entry("kubectl", "Update", "scale", `{"f:spec":{"f:replicas":{}}}`)}, Context{},
 			[]string{tier, ".spec.paused: Apply trueup: Ours : as Git declares it", ".spec.replicas: Update kubectl (scale): Enforce person: changed by kubectl (scale)"},
