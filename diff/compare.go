@@ -158,9 +158,11 @@ func surplus(config map[string]any, fields Fields) bool {
 	return found
 }
 
-// Forced reports whether putting the object right takes fields from somebody.
+// Forced reports whether putting the object right takes fields from somebody. Where Git has changed, that is only known
+// once the API server has said which fields it does not give us without force: force would take all, also those which
+// others apply as we do. See Contest.
 func (c Comparison) Forced() bool {
-	return c.forced || slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
+	return c.forced || c.State == Drifted && slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
 }
 
 // Conflict is a field that the API server did not give us without force.
@@ -182,7 +184,9 @@ func (c Comparison) Contest(config map[string]any, o Observed, conflicts []Confl
 	for _, conflict := range conflicts {
 		l := fields.contested(config, conflict)
 		d := DecidedLoss{l, Decide(l, ctx)}
-		c.Losses = append(c.Losses, d)
+		if !slices.ContainsFunc(c.Losses, func(have DecidedLoss) bool { return have.Path.Equals(l.Path) }) {
+			c.Losses = append(c.Losses, d)
+		}
 		c.forced = c.forced || d.Verdict == Enforce
 		switch {
 		case d.Verdict == Enforce:

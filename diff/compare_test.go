@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 		"in sync":                     {observed: observed(t, "git.WHOLE", whole), ctx: web, state: InSync},
 		"in sync, and others touched": {observed: observed(t, "git.WHOLE", whole+"\nkubectl-label Update {\"f:metadata\": {\"f:labels\": {\"f:x\": {}}}}"), ctx: web, state: InSync},
 		"Git has changed":             {observed: observed(t, "old.WHOLE", whole), ctx: web, state: Changed},
-		"never applied":               {observed: observed(t, "", `kubectl-create Update {"f:spec": {"f:image": {}}}`), ctx: web, state: Changed, losses: []string{".spec.image Enforce", ".spec.replicas Enforce"}, forced: true},
+		"never applied":               {observed: observed(t, "", `kubectl-create Update {"f:spec": {"f:image": {}}}`), ctx: web, state: Changed, losses: []string{".spec.image Enforce", ".spec.replicas Enforce"}},
 		"a field was taken":           {observed: observed(t, "git.whole", less+"\nkubectl-edit Update {\"f:spec\": {\"f:replicas\": {}}}"), ctx: web, state: Drifted, losses: []string{".spec.replicas Enforce"}, forced: true},
 		"a field was removed": {
 			observed: observed(t, "git.whole", `trueup Apply {"f:spec": {"f:replicas": {}}}`), ctx: web, state: Drifted, losses: []string{".spec.image Enforce"},
@@ -120,6 +120,25 @@ func TestCompare(t *testing.T) {
 				t.Error("the configuration was changed")
 			}
 		})
+	}
+}
+
+func TestWhatGitChangesIsForcedOnlyAsFarAsItMust(t *testing.T) {
+	o := observed(t, "old.whole", `trueup Apply {"f:spec": {"f:b": {}}}
+		kubectl-edit Update {"f:spec": {"f:a": {}}}
+		flux Apply {"f:spec": {"f:b": {}}}`)
+	d := from(t, `{spec: {a: 1, b: 2}}`)
+	c, err := Compare(d, o, Context{}, manager)
+	if err != nil || c.State != Changed || len(c.Losses) != 1 || c.Losses[0].Verdict != Enforce || c.Forced() {
+		t.Fatalf("want the person's field to be a loss and no force yet, got %s, %+v, %v", c.State, c.Losses, err)
+	}
+	full, _ := d.Config()
+	c, _, err = c.Contest(full, o, []Conflict{{".spec.a", updater("kubectl-edit")}, {".spec.b", applier("flux")}}, Context{}, manager)
+	if err != nil || !c.Forced() || len(c.Losses) != 2 {
+		t.Fatalf("want force now, and each field once; got %+v, %v", c.Losses, err)
+	}
+	if d := cmp.Diff(config(t, withKind(`{spec: {a: 1}}`)), c.Apply(full)); d != "" {
+		t.Errorf("what is applied (-want +got):\n%s", d)
 	}
 }
 

@@ -302,7 +302,25 @@ func content(u *unstructured.Unstructured) []byte {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", field)
 	}
+	dropEmpty(u.Object)
 	return asJSON(u.Object)
+}
+
+// dropEmpty takes out empty lists: whether one is there means nothing.
+func dropEmpty(v any) {
+	switch x := v.(type) {
+	case map[string]any:
+		for k, child := range x {
+			if isEmptyList(child) || child == nil {
+				delete(x, k)
+			}
+			dropEmpty(child)
+		}
+	case []any:
+		for _, child := range x {
+			dropEmpty(child)
+		}
+	}
 }
 
 // sync does what the agent does about one object, until there is nothing left to do.
@@ -382,7 +400,7 @@ func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *
 		isLeft := slices.ContainsFunc(left, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) ||
 			slices.ContainsFunc(first.Comparison.Release, func(r fieldpath.Path) bool { return related(r, p) })
 		declared, _ := at(config, p)
-		isLeft = isLeft || isEmptyList(declared) && len(o.policies) > 0
+		isLeft = isLeft || isEmptyList(declared)
 		switch want, _ := at(a.object.Object, p); {
 		case !isLeft && !same(after, want, p):
 			got, _ := at(after.Object, p)
@@ -392,13 +410,13 @@ func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *
 		}
 	})
 	if before != nil {
-		o.keptOthers(before, first, after, a)
+		o.keptOthers(before, first, after, a, left)
 	}
 	return true
 }
 
 // keptOthers checks that a sync has left alone what is neither Git's nor a person's addition, and what was left to others.
-func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, a answer) {
+func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, a answer, left []diff.DecidedLoss) {
 	kept, all, own := &fieldpath.Set{}, &fieldpath.Set{}, o.fieldsOf(before)
 	for _, e := range before.GetManagedFields() {
 		all = all.Union(o.setOf(e))
@@ -407,9 +425,8 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 		}
 	}
 	kept.Leaves().Iterate(func(p fieldpath.Path) {
-		enforced := covered(a.applied, p) && !slices.ContainsFunc(first.Comparison.Losses, func(l diff.DecidedLoss) bool {
-			return l.Verdict != diff.Enforce && related(l.Path, p)
-		})
+		enforced := covered(a.applied, p) && !slices.ContainsFunc(left, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) &&
+			!o.appliedByOthers(before, p)
 		below := all.WithPrefix(p[0])
 		for _, pe := range p[1:] {
 			below = below.WithPrefix(pe)
@@ -431,6 +448,15 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 			o.failf("%s was to keep its value %s, and is %s", p, asJSON(want), asJSON(got))
 		}
 	}
+}
+
+// appliedByOthers reports whether another applier has a field that is not to be taken from it.
+func (o *oracle) appliedByOthers(u *unstructured.Unstructured, p fieldpath.Path) bool {
+	return slices.ContainsFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		l := diff.Loss{Path: p, Owner: diff.Owner{Manager: e.Manager, Operation: string(e.Operation)}}
+		return e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != v1alpha1.FieldManager && o.setOf(e).Has(p) &&
+			diff.Decide(l, o.input().Context(o.git)).Verdict != diff.Enforce
+	})
 }
 
 func same(u *unstructured.Unstructured, want any, p fieldpath.Path) bool {
