@@ -26,8 +26,8 @@ func newDiffCommand(c *cli) *cobra.Command {
 		Short:   "Show how the cluster differs from Git, and who made it so",
 		GroupID: groupApps,
 		Long: `Show for each object how it is in the cluster (-) and how a sync would leave it (+), as the API server itself says by a
-dry-run. Below are the fields that others own: who took them, when, and what is done about it. The values of Secrets are
-hidden. Nothing is written.
+dry-run. Beside each line that goes is who wrote it and when, where that was somebody else; below are the fields that
+others own, and what is done about each. The values of Secrets are hidden. Nothing is written.
 
 The exit code is 0 when everything is in sync, 1 when something differs, and 2 when that cannot be told.`,
 		Example: `  trueup diff shop
@@ -70,7 +70,11 @@ func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(w, p.paintDiff(text))
+			writers, err := lineWriters(change)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(w, p.paintDiff(text, writers))
 			writeNotes(w, p, change)
 		}
 	}
@@ -108,13 +112,17 @@ func writeNotes(w io.Writer, p palette, change sync.Change) {
 	}
 }
 
-// ownerLine reads: .spec.replicas ← kubectl (scale) 3m ago:
+// ownerLine reads: .spec.replicas ← kubectl (Update, scale) 3m ago:
 func ownerLine(path string, owner diff.Owner) string {
-	line := path + " ← " + ownerName(owner.Manager, owner.Subresource)
-	if !owner.Time.IsZero() {
-		line += " " + age(metav1.NewTime(owner.Time)) + " ago"
+	return path + " ← " + ownerSince(owner) + ": "
+}
+
+// ownerSince names an owner, with how and when it wrote.
+func ownerSince(owner diff.Owner) string {
+	if owner.Time.IsZero() {
+		return ownerWords(owner)
 	}
-	return line + ": "
+	return ownerWords(owner) + " " + age(metav1.NewTime(owner.Time)) + " ago"
 }
 
 func indentLines(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

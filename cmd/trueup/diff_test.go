@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/trueup/trueup/diff"
@@ -37,18 +38,18 @@ func TestDiffAndDryRunTellWhatASyncWouldDo(t *testing.T) {
 	out, _ = e.run(t, 1, "diff", "shop", "-n", e.namespace)
 	contains(t, out,
 		"--- ConfigMap "+e.namespace+"/a (live)\n+++ ConfigMap "+e.namespace+"/a (deploy/a.yaml:1)\n",
-		"-  key: edited\n+  key: one\n",
-		"# .data.key ← kubectl-patch ",
-		"-  password: '*** (before)'\n+  password: '*** (after)'\n",
-		"   user: '***'\n",
+		"# .data.key ← kubectl-patch (Update) ",
+		"\n+  key: one\n", "\n+  password: '*** (after)'\n", "   user: '***'\n",
 	)
+	hasLine(t, out, `^-  key: edited  ← kubectl-patch \(Update\) \d+s ago$`)
+	hasLine(t, out, `^-  password: '\*\*\* \(before\)'  ← kubectl-patch \(Update\) \d+s ago$`)
 	secrets := []string{"hunter2", "stolen", "lovelace"}
 	for _, s := range secrets {
 		absent(t, out, s, base64.StdEncoding.EncodeToString([]byte(s)))
 	}
-	absent(t, out, "ConfigMap "+e.namespace+"/b", "managedFields", "resourceVersion", v1alpha1.AnnotationApplied)
+	absent(t, out, "\x1b", "ConfigMap "+e.namespace+"/b", "managedFields", "resourceVersion", v1alpha1.AnnotationApplied)
 	out, _ = e.run(t, 1, "diff", "shop", "-n", e.namespace, "--color", "always")
-	contains(t, out, "\x1b[31m-  key: edited\x1b[0m\n\x1b[32m+  key: one\x1b[0m\n")
+	hasLine(t, out, `\x1b\[31m-  key: edited\x1b\[0m\x1b\[2m  ← kubectl-patch \(Update\) \d+s ago\x1b\[0m\n\x1b\[32m\+  key: one\x1b\[0m$`)
 
 	// A newer commit: what it brings, takes away, and what of it the API server refuses.
 	repo.commit(t, map[string]string{"deploy/b.yaml": "", "deploy/c.yaml": configMap("c", "new")})
@@ -139,5 +140,52 @@ func TestChangeDiffHidesPasswordsInURLs(t *testing.T) {
 	absent(t, text, "old", "new")
 	if d := cmp.Diff(1, strings.Count(text, "@@ -")); d != "" {
 		t.Errorf("hunks: -want +got:\n%s", d)
+	}
+}
+
+func TestLineWritersNameWhoWroteEachLine(t *testing.T) {
+	live := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"},
+		"data": map[string]any{"a": "mine", "b": "first\nsecond\n", "c": "git"},
+	}}
+	fields := func(raw string) *metav1.FieldsV1 {
+		f := &metav1.FieldsV1{}
+		f.SetRawBytes([]byte(raw))
+		return f
+	}
+	change := sync.Change{Step: sync.Step{ID: diff.ID{Kind: "ConfigMap", Name: "c"}}, Live: live, Managed: []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl-edit", Operation: "Update", FieldsV1: fields(`{"f:data":{"f:b":{}}}`)},
+		{Manager: "scaler", Operation: "Update", Subresource: "scale", FieldsV1: fields(`{"f:data":{"f:a":{}}}`)},
+		{Manager: v1alpha1.FieldManager, Operation: "Apply", FieldsV1: fields(`{"f:data":{"f:c":{}}}`)},
+	}}
+	next := live.DeepCopy()
+	next.Object["data"] = map[string]any{"a": "git", "c": "newer"}
+	change.Next = next
+	text, err := changeDiff(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writers, err := lineWriters(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `--- ConfigMap c (live)
++++ ConfigMap c (Git)
+@@ -1,10 +1,7 @@
+ apiVersion: v1
+ data:
+-  a: mine  ← scaler (Update, scale)
+-  b: |  ← kubectl-edit (Update)
+-    first  ← kubectl-edit (Update)
+-    second  ← kubectl-edit (Update)
+-  c: git
++  a: git
++  c: newer
+ kind: ConfigMap
+ metadata:
+   name: c
+`
+	if d := cmp.Diff(want, palette(false).paintDiff(text, writers)); d != "" {
+		t.Errorf("-want +got:\n%s", d)
 	}
 }

@@ -131,26 +131,33 @@ func secretData(obj *unstructured.Unstructured) map[string]any {
 	return data
 }
 
-// paintDiff colours a unified diff line by line.
-func (p palette) paintDiff(text string) string {
-	if !p {
-		return text
-	}
+// paintDiff colours a unified diff line by line. writers says who wrote a line of the object as it is, by its number.
+func (p palette) paintDiff(text string, writers map[int]string) string {
 	var out strings.Builder
-	for line := range strings.Lines(text) {
-		content := strings.TrimSuffix(line, "\n")
-		s := plain
+	line, inHunk := 0, false // of the object as it is
+	for raw := range strings.Lines(text) {
+		content := strings.TrimSuffix(raw, "\n")
+		s, writer := plain, ""
 		switch {
-		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+		case strings.HasPrefix(content, "@@"):
+			s, inHunk = cyan, true
+			_, _ = fmt.Sscanf(content, "@@ -%d", &line)
+			line--
+		case !inHunk:
 			s = bold
-		case strings.HasPrefix(line, "@@"):
-			s = cyan
-		case strings.HasPrefix(line, "-"):
-			s = red
-		case strings.HasPrefix(line, "+"):
+		case strings.HasPrefix(content, "-"):
+			line++
+			s, writer = red, writers[line]
+		case strings.HasPrefix(content, "+"):
 			s = green
+		default:
+			line++
 		}
-		out.WriteString(p.paint(s, content) + "\n")
+		out.WriteString(p.paint(s, content))
+		if writer != "" {
+			out.WriteString(p.paint(dim, "  ← "+writer))
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }
