@@ -153,7 +153,7 @@ func TestOtherAppliersAreNotForced(t *testing.T) {
 		}
 		return nil
 	})
-	commit = w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  level: high\n"}, "second")
+	w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  level: high\n"}, "second")
 	w.until("shop", func(app *v1alpha1.Application) error {
 		if got := w.kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.mode} {.data.level}"); got != "theirs high" {
 			return fmt.Errorf("want the other field to arrive, got %s", got)

@@ -111,7 +111,6 @@ func TestKilledAgentConverges(t *testing.T) {
 	}
 
 	// During self-heal: every object loses a field.
-	mark = w.AuditMark(t)
 	w.kubectl("patch", "configmap", "settings-7", "--type=merge", "-p", `{"data":{"mode":"broken"}}`)
 	w.kubectl("label", "configmaps", "-l", v1alpha1.LabelApp+"=many", "tier=broken", "--overwrite")
 	p.kill()

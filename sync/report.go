@@ -157,7 +157,8 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(message, 900))
 	}
 	old := &l.app.Status
-	if status.Sync.Status != old.Sync.Status && status.Sync.Status != "" {
+	begins := old.Sync.Status == "" && status.Sync.Status == v1alpha1.SyncUnknown // no news of an Application just made
+	if status.Sync.Status != old.Sync.Status && status.Sync.Status != "" && !begins {
 		kind := corev1.EventTypeNormal
 		if status.Sync.Status == v1alpha1.SyncUnknown {
 			kind = corev1.EventTypeWarning

@@ -49,12 +49,3 @@ func claimant(meta metav1.Object) string {
 	}
 	return ""
 }
-
-// otherApplication returns the Application, other than app, that tracks the object, and "" where none does.
-func otherApplication(meta metav1.Object, id diff.ID, app types.NamespacedName) string {
-	owner, tracked, ok := parseTracking(meta.GetAnnotations()[v1alpha1.AnnotationTracking])
-	if ok && tracked == id && owner != app {
-		return owner.String()
-	}
-	return ""
-}

@@ -1,0 +1,97 @@
+package sync
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
+	set := func(kind string, ok metav1.ConditionStatus, reason, message string) {
+		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	switch {
+	case l.snap.fetchErr != nil:
+		set(v1alpha1.ConditionFetched, metav1.ConditionFalse, "FetchFailed", l.snap.fetchErr.Error())
+	case l.snap.set == nil && l.snap.renderErr == nil:
+		set(v1alpha1.ConditionFetched, metav1.ConditionUnknown, "Fetching", l.blocked)
+	default:
+		set(v1alpha1.ConditionFetched, metav1.ConditionTrue, "Fetched", "the repository can be read")
+	}
+	switch {
+	case l.snap.renderErr != nil:
+		set(v1alpha1.ConditionRendered, metav1.ConditionFalse, "RenderFailed", fmt.Sprintf("commit %.7s: %v", l.snap.failed, l.snap.renderErr))
+	case l.snap.set == nil:
+		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", "nothing has been fetched yet")
+	default:
+		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", fmt.Sprintf("%d objects", len(l.snap.set.Objects)))
+	}
+	switch {
+	case l.st.retry.err != nil:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Refused", l.st.retry.err.Error())
+	case len(l.st.failures) > 0:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Failed", l.anyFailure())
+	case l.blocked != "":
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "Waiting", l.blocked)
+	case l.snap.set == nil:
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", "there is nothing to apply yet")
+	case s.Sync.Status == v1alpha1.Synced:
+		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
+	default:
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", readyMessage(s))
+	}
+	switch {
+	case len(l.app.Spec.HealthRules) == 0:
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionHealthRules)
+	case l.rulesErr != nil:
+		set(v1alpha1.ConditionHealthRules, metav1.ConditionFalse, "Invalid", l.rulesErr.Error()+"; none of the rules is used until it is corrected")
+	default:
+		set(v1alpha1.ConditionHealthRules, metav1.ConditionTrue, "Compiled", fmt.Sprintf("%d rules", len(l.app.Spec.HealthRules)))
+	}
+	ok, reason := metav1.ConditionFalse, "NotReady"
+	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil && l.rulesErr == nil {
+		ok, reason = metav1.ConditionTrue, "SyncedAndHealthy"
+	}
+	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
+}
+
+func objectCount(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
+func (l *look) anyFailure() string {
+	ids := sortedFailures(l.st.failures)
+	return fmt.Sprintf("%s failed: %v", objectCount(len(ids)), l.st.failures[ids[0]].err)
+}
+
+// readyMessage is one line on what is the matter: the first thing that a person has to look at.
+func readyMessage(s *v1alpha1.ApplicationStatus) string {
+	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionRendered, v1alpha1.ConditionHealthRules} {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			return c.Message
+		}
+	}
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && (c.Reason == "Refused" || c.Reason == "Failed" || c.Reason == "Waiting") {
+		return c.Message
+	}
+	if len(s.Resources) > 0 {
+		r := s.Resources[0]
+		id := diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		message := id.String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
+		if more := len(s.Resources) + s.ResourcesOmitted - 1; more > 0 {
+			message += fmt.Sprintf(" (and %d more objects)", more)
+		}
+		return message
+	}
+	return fmt.Sprintf("%d objects Synced and Healthy", s.Objects.Total)
+}

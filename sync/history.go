@@ -1,0 +1,41 @@
+package sync
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/trueup/trueup/sync/v1alpha1"
+)
+
+func (l *look) record(op *v1alpha1.OperationState) v1alpha1.SyncRecord {
+	r := v1alpha1.SyncRecord{
+		Revision: op.Revision, StartedAt: op.StartedAt, FinishedAt: *op.FinishedAt, InitiatedBy: "automated", Result: op.Phase,
+		Created: l.did.created, Updated: l.did.updated, Healed: l.did.healed, Pruned: l.did.pruned, Failed: l.did.failed,
+	}
+	switch {
+	case l.input.Request != nil:
+		r.InitiatedBy = cmp.Or(l.input.Request.By, "a person")
+	case !l.input.New && l.did.healed+l.did.created > 0 && l.did.updated+l.did.pruned == 0:
+		r.InitiatedBy = "self-heal"
+	}
+	if op.Phase == v1alpha1.PhaseFailed {
+		r.Message = op.Message
+	}
+	return r
+}
+
+// mergeWithin is how close two rounds of self-healing are to count as one in the history.
+const mergeWithin = time.Minute
+
+// record puts r in front of the history. Self-healing that goes on is one record: it must not push out the syncs.
+func record(history []v1alpha1.SyncRecord, r v1alpha1.SyncRecord) []v1alpha1.SyncRecord {
+	if len(history) > 0 {
+		last := history[0]
+		if last.InitiatedBy == "self-heal" && r.InitiatedBy == "self-heal" && last.Revision == r.Revision && last.Result == r.Result &&
+			r.StartedAt.Sub(last.FinishedAt.Time) < mergeWithin {
+			r.StartedAt, r.Healed, r.Created = last.StartedAt, r.Healed+last.Healed, r.Created+last.Created
+			history = history[1:]
+		}
+	}
+	return append([]v1alpha1.SyncRecord{r}, history[:min(len(history), v1alpha1.MaxHistory-1)]...)
+}
