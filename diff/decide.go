@@ -150,8 +150,7 @@ func byAggregation(l Loss, c Context) (Decision, bool) {
 }
 
 func byApplier(l Loss, c Context) (Decision, bool) {
-	class := ClassOf(l.Owner.Manager)
-	if !l.Owner.Applies() || class == Person || class == Released || c.Adopting {
+	if !l.Owner.otherApplier() || c.Adopting {
 		return Decision{}, false
 	}
 	return Decision{Verdict: Hold, Reason: fmt.Sprintf("%s applies this field too: give it up on one side, or set a field policy", l.Owner)}, true

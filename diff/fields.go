@@ -38,6 +38,12 @@ func (o Owner) String() string {
 // Applies reports whether the owner is another applier: an Apply entry.
 func (o Owner) Applies() bool { return o.Operation == string(metav1.ManagedFieldsOperationApply) }
 
+// otherApplier reports whether the owner is another GitOps tool or an operator that applies.
+func (o Owner) otherApplier() bool {
+	class := ClassOf(o.Manager)
+	return o.Applies() && class != Person && class != Released
+}
+
 // Fields are the parsed managed fields of one object, split into ours and everybody else's.
 type Fields struct {
 	own     *fieldpath.Set // nil where we have no entry

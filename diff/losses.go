@@ -84,13 +84,10 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 	if isMember && sub.own == nil {
 		return // a leaf, or a value owned as a whole
 	}
-	if sub.own == nil {
-		owner, taken := n.takenWhole(pe)
-		if taken || len(sub.foreign) == 0 {
-			loss.Owner = owner
-			w.losses = append(w.losses, loss)
-			return
-		}
+	if sub.own == nil && len(sub.foreign) == 0 {
+		loss.Owner = n.takenWhole(pe)
+		w.losses = append(w.losses, loss)
+		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -136,25 +133,26 @@ func (n node) orEmpty() node {
 	return n
 }
 
-// takenWhole finds who owns pe as a leaf: with nothing below it.
-func (n node) takenWhole(pe fieldpath.PathElement) (Owner, bool) {
+// takenWhole finds who owns pe, of which nobody owns anything below; the zero Owner is nobody.
+func (n node) takenWhole(pe fieldpath.PathElement) Owner {
 	var owners []claim
 	for _, c := range n.foreign {
-		if _, deeper := c.set.Children.Get(pe); c.set.Members.Has(pe) && !deeper {
+		if c.set.Members.Has(pe) {
 			owners = append(owners, c)
 		}
 	}
-	if len(owners) == 0 {
-		return Owner{}, false
-	}
-	return latest(owners), true
+	return latest(owners)
 }
 
-// latest returns the owner that wrote last; an earlier one shares the value with it.
+// latest returns the owner that wrote last; an earlier one shares the value with it. Another applier comes before all
+// others: whoever has set the value, it wants it so.
 func latest(claims []claim) Owner {
 	var owner Owner
 	for i, c := range claims {
-		if i == 0 || c.owner.Time.After(owner.Time) {
+		switch {
+		case i == 0, c.owner.otherApplier() && !owner.otherApplier():
+			owner = c.owner
+		case c.owner.otherApplier() == owner.otherApplier() && c.owner.Time.After(owner.Time):
 			owner = c.owner
 		}
 	}

@@ -46,6 +46,19 @@ func TestLosses(t *testing.T) {
 			 trueup Apply {"f:metadata": {"f:labels": {"f:a": {}}}}`,
 			[]string{".data.k /data/k helm"},
 		},
+		"of several owners another applier": {
+			`{data: {k: v}}`,
+			`flux Apply {"f:data": {"f:k": {}}}
+			 kubectl Apply {"f:data": {"f:k": {}}}
+			 helm Update {"f:data": {"f:k": {}}}`,
+			[]string{".data.k /data/k flux"},
+		},
+		"a map that somebody made is not all his": {
+			`{spec: {service: {name: a, port: 80}}}`,
+			`k9s Update {"f:spec": {".": {}, "f:service": {}}}
+			 flux Apply {"f:spec": {"f:service": {"f:port": {}}}}`,
+			[]string{".spec.service.name /spec/service/name nobody", ".spec.service.port /spec/service/port flux"},
+		},
 		"a shared field is no loss": {
 			`{data: {k: v}}`,
 			`trueup Apply {"f:data": {"f:k": {}}}

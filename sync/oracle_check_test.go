@@ -157,9 +157,9 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 	config, _ := o.git.Config()
 	missing := a.applied.Difference(a.own)
 	missing.Iterate(func(p fieldpath.Path) {
-		value, _ := at(config, p)
+		value, there := at(config, p)
 		// What Git declares only now was never ours.
-		if c.State == diff.Changed || p.String() == appliedPath || isEmptyList(value) {
+		if c.State == diff.Changed || p.String() == appliedPath || there && isNothing(value) {
 			return
 		}
 		if !slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) {
@@ -168,7 +168,7 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 	})
 	for _, l := range c.Losses {
 		// Which item of a list with defaulted keys is Git's is only known once it has been applied.
-		found := isEmptyList(valueAt(config, l.Pointer)) || c.State == diff.Changed && slices.ContainsFunc(l.Path, func(pe fieldpath.PathElement) bool { return pe.Key != nil })
+		found := isNothing(valueAt(config, l.Pointer)) || c.State == diff.Changed && slices.ContainsFunc(l.Path, func(pe fieldpath.PathElement) bool { return pe.Key != nil })
 		missing.Iterate(func(p fieldpath.Path) { found = found || related(l.Path, p) })
 		if !found {
 			o.failf("%s is a loss, but is ours", l.Path)
@@ -176,11 +176,11 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 	}
 }
 
-// isEmptyList reports whether metadata cannot tell whether a declared value is there: an empty list is listed among the
-// fields of its owner only when it is atomic.
-func isEmptyList(v any) bool {
+// isNothing reports whether metadata cannot tell whether a declared value is there: an empty list is listed among the
+// fields of its owner only when it is atomic, and null declares nothing.
+func isNothing(v any) bool {
 	l, ok := v.([]any)
-	return ok && len(l) == 0
+	return ok && len(l) == 0 || v == nil
 }
 
 // valueAt returns what a JSON pointer leads to.
@@ -236,7 +236,7 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
 	for _, set := range persons {
 		var tops []fieldpath.Path
 		set.Iterate(func(p fieldpath.Path) {
-			if value, _ := at(config, p); theirs(p) || covered(others, p) || isEmptyList(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
+			if value, there := at(config, p); theirs(p) || covered(others, p) || there && isNothing(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
 				return
 			}
 			tops = append(tops, p.Copy())
@@ -302,24 +302,26 @@ func content(u *unstructured.Unstructured) []byte {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", field)
 	}
-	dropEmpty(u.Object)
+	normalizeLists(u.Object)
 	return asJSON(u.Object)
 }
 
-// dropEmpty takes out empty lists: whether one is there means nothing.
-func dropEmpty(v any) {
+// normalizeLists takes out empty lists, since whether one is there means nothing, and orders the others: who owns an
+// item says nothing of its place, and the order of an atomic list is its owner's as the list is.
+func normalizeLists(v any) {
 	switch x := v.(type) {
 	case map[string]any:
 		for k, child := range x {
-			if isEmptyList(child) || child == nil {
+			if isNothing(child) {
 				delete(x, k)
 			}
-			dropEmpty(child)
+			normalizeLists(child)
 		}
 	case []any:
 		for _, child := range x {
-			dropEmpty(child)
+			normalizeLists(child)
 		}
+		slices.SortFunc(x, func(a, b any) int { return bytes.Compare(asJSON(a), asJSON(b)) })
 	}
 }
 
@@ -399,8 +401,8 @@ func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *
 	a.applied.Leaves().Iterate(func(p fieldpath.Path) {
 		isLeft := slices.ContainsFunc(left, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) ||
 			slices.ContainsFunc(first.Comparison.Release, func(r fieldpath.Path) bool { return related(r, p) })
-		declared, _ := at(config, p)
-		isLeft = isLeft || isEmptyList(declared)
+		declared, there := at(config, p)
+		isLeft = isLeft || there && isNothing(declared)
 		switch want, _ := at(a.object.Object, p); {
 		case !isLeft && !same(after, want, p):
 			got, _ := at(after.Object, p)
@@ -437,7 +439,7 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 				return // an item that leaves Git goes as a whole
 			}
 		}
-		if want, there := at(before.Object, p); there && below.Empty() && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
+		if want, there := at(before.Object, p); there && below.Empty() && !isEffect(want, p) && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
 			got, _ := at(after.Object, p)
 			o.failf("the sync made %s of %s at %s, which is not Git's", asJSON(got), asJSON(want), p)
 		}
@@ -448,6 +450,13 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 			o.failf("%s was to keep its value %s, and is %s", p, asJSON(want), asJSON(got))
 		}
 	}
+}
+
+// isEffect reports whether a value changes by what others do: a map by its fields, and what the API server itself takes
+// out of a Service.
+func isEffect(v any, p fieldpath.Path) bool {
+	m, isMap := v.(map[string]any)
+	return isMap && len(m) == 0 || strings.HasPrefix(p.String(), ".spec.sessionAffinityConfig")
 }
 
 // appliedByOthers reports whether another applier has a field that is not to be taken from it.
