@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trueup/trueup/diff"
-	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
 // tracking is the value of the annotation by which an object names its Application and itself.
