@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
@@ -47,15 +48,17 @@ type gathering struct {
 	kinds   *apply.Kinds
 	judge   *health.Judge
 	app     *v1alpha1.Application
-	objects []*unstructured.Unstructured
-	notes   []string // what could not be seen
+	// everywhere also takes in what is healthy, and what has no health.
+	everywhere bool
+	objects    []*unstructured.Unstructured
+	notes      []string // what could not be seen
 }
 
 // GatherWhy returns what there is to tell why an Application is stuck: its managed objects, and what is around those
 // that are not healthy, or around all of them with everywhere. It takes a handful of lists for each namespace, with the
 // rights of clients; notes say what those do not cover. It reads no Secrets. It blocks on the API server.
 func GatherWhy(ctx context.Context, clients *Clients, kinds *apply.Kinds, app *v1alpha1.Application, everywhere bool) (s why.Snapshot, notes []string, err error) {
-	g := &gathering{clients: clients, kinds: kinds, app: app}
+	g := &gathering{clients: clients, kinds: kinds, app: app, everywhere: everywhere}
 	if g.judge, err = NewJudge(ctx, clients, kinds, app); err != nil {
 		return s, nil, err
 	}
@@ -66,7 +69,7 @@ func GatherWhy(ctx context.Context, clients *Clients, kinds *apply.Kinds, app *v
 		return s, nil, err
 	}
 	s.Application.Managed = g.states(found)
-	for _, namespace := range g.namespaces(s.Application.Managed, everywhere) {
+	for _, namespace := range g.namespaces(s.Application.Managed) {
 		if err := g.around(ctx, namespace); err != nil {
 			return s, nil, err
 		}
@@ -94,20 +97,21 @@ func whyApplication(app *v1alpha1.Application) why.Application {
 	return a
 }
 
-// managed lists the objects of the Application that have a health, whole.
+// managed lists the objects of the Application: whole where they have a health.
 func (g *gathering) managed(ctx context.Context) (map[diff.ID]*unstructured.Unstructured, error) {
 	found := map[diff.ID]*unstructured.Unstructured{}
 	for _, k := range g.app.Status.Kinds {
 		gvk := schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
 		kind, err := g.kinds.Of(gvk)
-		if meta.IsNoMatchError(err) || err == nil && !g.judge.Judged(gvk.GroupKind()) {
+		judged := g.judge.Judged(gvk.GroupKind())
+		if meta.IsNoMatchError(err) || !judged && !g.everywhere {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		before := len(g.objects)
-		if err := g.listManaged(ctx, kind); err != nil {
+		if err := g.listManaged(ctx, gvk, kind, judged); err != nil {
 			return nil, err
 		}
 		own := g.objects[before:]
@@ -124,12 +128,17 @@ func (g *gathering) managed(ctx context.Context) (map[diff.ID]*unstructured.Unst
 }
 
 // listManaged lists a kind everywhere, or where that is not allowed in the Application's own destination.
-func (g *gathering) listManaged(ctx context.Context, kind apply.Kind) error {
+func (g *gathering) listManaged(ctx context.Context, gvk schema.GroupVersionKind, kind apply.Kind, judged bool) error {
 	opts := metav1.ListOptions{LabelSelector: v1alpha1.LabelApp + "=" + g.app.Name}
-	client := g.clients.Dynamic.Resource(kind.Resource)
-	err := g.pages(ctx, client, opts)
+	list := func(namespace string) error {
+		if !judged {
+			return g.metadata(ctx, g.clients.Metadata.Resource(kind.Resource).Namespace(namespace), gvk, opts)
+		}
+		return g.pages(ctx, g.clients.Dynamic.Resource(kind.Resource).Namespace(namespace), opts)
+	}
+	err := list(metav1.NamespaceAll)
 	if apierrors.IsForbidden(err) && kind.Namespaced && g.app.Spec.Destination.Namespace != "" {
-		err = g.pages(ctx, client.Namespace(g.app.Spec.Destination.Namespace), opts)
+		err = list(g.app.Spec.Destination.Namespace)
 	}
 	return g.noted(err, kind.Resource.Resource, "")
 }
@@ -183,10 +192,10 @@ func ref(id diff.ID) why.Ref {
 }
 
 // namespaces are those to look around in.
-func (g *gathering) namespaces(managed []why.Managed, everywhere bool) []string {
+func (g *gathering) namespaces(managed []why.Managed) []string {
 	var names []string
 	for _, m := range managed {
-		if m.Namespace != "" && (everywhere || m.Error == "" && m.Health.Code != health.Healthy) && !slices.Contains(names, m.Namespace) {
+		if m.Namespace != "" && (g.everywhere || m.Error == "" && m.Health.Code != health.Healthy) && !slices.Contains(names, m.Namespace) {
 			names = append(names, m.Namespace)
 		}
 	}
@@ -273,7 +282,7 @@ func (g *gathering) members(ctx context.Context, namespace string, takes func(ap
 		if g.judge.Judged(gvk.GroupKind()) {
 			err = g.pages(ctx, g.clients.Dynamic.Resource(kind.Resource).Namespace(namespace), metav1.ListOptions{})
 		} else {
-			err = g.metadata(ctx, kind.Resource, gvk, namespace)
+			err = g.metadata(ctx, g.clients.Metadata.Resource(kind.Resource).Namespace(namespace), gvk, metav1.ListOptions{})
 		}
 		if err != nil && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("listing %s in namespace %s: %w", kind.Resource.Resource, namespace, err)
@@ -282,8 +291,10 @@ func (g *gathering) members(ctx context.Context, namespace string, takes func(ap
 	return nil
 }
 
-func (g *gathering) metadata(ctx context.Context, resource schema.GroupVersionResource, gvk schema.GroupVersionKind, namespace string) error {
-	list, err := g.clients.Metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: pageSize})
+// metadata lists the metadata of objects, one page of them.
+func (g *gathering) metadata(ctx context.Context, client metadata.ResourceInterface, gvk schema.GroupVersionKind, opts metav1.ListOptions) error {
+	opts.Limit = pageSize
+	list, err := client.List(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -293,6 +304,7 @@ func (g *gathering) metadata(ctx context.Context, resource schema.GroupVersionRe
 		u.SetNamespace(item.Namespace)
 		u.SetName(item.Name)
 		u.SetUID(item.UID)
+		u.SetAnnotations(item.Annotations)
 		u.SetCreationTimestamp(item.CreationTimestamp)
 		u.SetDeletionTimestamp(item.DeletionTimestamp)
 		u.SetFinalizers(item.Finalizers)

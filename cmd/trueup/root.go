@@ -77,7 +77,7 @@ Start with "trueup install", or try one repository from here with "trueup agent 
 		&cobra.Group{ID: groupSetup, Title: "The agent:"},
 	)
 	root.AddCommand(
-		newStatusCommand(c), newDiffCommand(c), newSyncCommand(c), newWaitCommand(c), newRefreshCommand(c), newRenderCommand(c), newHealthCommand(c),
+		newStatusCommand(c), newDiffCommand(c), newOwnersCommand(c), newExplainCommand(c), newSyncCommand(c), newWaitCommand(c), newRefreshCommand(c), newRenderCommand(c), newHealthCommand(c), newWhyCommand(c),
 		newInstallCommand(c), newUninstallCommand(c), newAgentCommand(c),
 		newVersionCommand(),
 	)

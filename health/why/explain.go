@@ -74,7 +74,8 @@ func (w *walk) application(subject Ref) {
 // others lists what else is not healthy.
 func (w *walk) others(target Managed) {
 	for _, m := range w.app.Managed {
-		if m.Ref == target.Ref || m.Error != "" || m.Health.Code == health.Healthy || len(w.report.Others) == maxOthers {
+		inChain := slices.ContainsFunc(w.report.Chain, func(l Link) bool { return l.Ref == m.Ref })
+		if m.Ref == target.Ref || inChain || m.Error != "" || m.Health.Code == health.Healthy || len(w.report.Others) == maxOthers {
 			continue
 		}
 		w.report.Others = append(w.report.Others, Link{Ref: m.Ref, Condition: fmt.Sprintf("%s: %s", m.Health.Code, m.Health.Message)})
