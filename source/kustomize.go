@@ -2,7 +2,6 @@ package source
 
 import (
 	"fmt"
-	"path"
 	"strings"
 	gosync "sync"
 
@@ -28,7 +27,7 @@ func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", file, err)
 	}
-	m, err := runKustomize(kfs, path.Dir(file))
+	m, err := runKustomize(kfs)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", file, kfs.explain(err))
 	}
@@ -46,9 +45,9 @@ func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error
 	return out, nil
 }
 
-func runKustomize(kfs *kustomizeFS, dir string) (resmap.ResMap, error) {
+func runKustomize(kfs *kustomizeFS) (resmap.ResMap, error) {
 	openAPI.RLock()
-	m, err := kfs.build(dir)
+	m, err := kfs.build()
 	openAPI.RUnlock()
 	if err == nil || !kfs.ownSchema() {
 		return m, err
@@ -57,15 +56,15 @@ func runKustomize(kfs *kustomizeFS, dir string) (resmap.ResMap, error) {
 	defer openAPI.Unlock()
 	defer openapi.ResetOpenAPI()
 	kfs.allowOwnSchema()
-	return kfs.build(dir)
+	return kfs.build()
 }
 
-// build renders dir with the options of `kubectl kustomize`. Plugins other than the built-in ones are off, Helm too.
+// build renders the folder with the options of `kubectl kustomize`. Plugins other than the built-in ones are off, Helm too.
 // Whoever calls it holds openAPI.
-func (k *kustomizeFS) build(dir string) (resmap.ResMap, error) {
+func (k *kustomizeFS) build() (resmap.ResMap, error) {
 	opts := krusty.MakeDefaultOptions()
 	opts.Reorder = krusty.ReorderOptionUnspecified
-	return krusty.MakeKustomizer(opts).Run(k, repositoryRoot+dir)
+	return krusty.MakeKustomizer(opts).Run(k, repositoryRoot+k.dir)
 }
 
 // kustomizeObject returns the object of a resource. Its file is the kustomization: kustomize can tell the file of each

@@ -170,6 +170,13 @@ func TestNothingRemoteIsTouched(t *testing.T) {
 		"plugin-patched/kustomization.yaml":       "transformers: [t]",
 		"plugin-patched/t/kustomization.yaml":     "resources: [t.yaml]\npatches: [{target: {kind: PatchTransformer}, patch: '[{\"op\": \"add\", \"path\": \"/path\", \"value\": \"" + url + "\"}]'}]",
 		"plugin-patched/t/t.yaml":                 plugin,
+		"linked/kustomization.yaml":               "-> real.txt",
+		"linked/real.txt":                         "resources: ['" + url + "']",
+		"linked-below/Kustomization":              "-> sub/real.txt",
+		"linked-below/sub/real.txt":               "transformers: [t.yaml]",
+		"linked-below/t.yaml":                     plugin + "path: " + url,
+		"linked-folder/kustomization.yaml":        "resources: [link]",
+		"linked-folder/link":                      "-> ../linked",
 		"plugin-loop/kustomization.yaml":          "transformers: [../plugin-loop-b]",
 		"plugin-loop-b/kustomization.yaml":        "transformers: [../plugin-loop]",
 		"overridden/kustomization.yaml":           "resources: [../a]",
@@ -196,7 +203,7 @@ func TestNothingRemoteIsTouched(t *testing.T) {
 				if strings.HasPrefix(dir, "plugin-loop") {
 					want = "levels deep"
 				}
-				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "kustomization.yaml") {
+				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(strings.ToLower(err.Error()), "kustomization") {
 					t.Errorf("from a %s: %v, %v, want that it %s", where, got, err, want)
 				}
 				if err != nil && strings.Contains(err.Error(), "SECRET") {

@@ -104,6 +104,21 @@ func TestOverridesAreEditsOfTheKustomization(t *testing.T) {
 	}
 }
 
+func TestOverridesReachALinkedKustomization(t *testing.T) {
+	tree := commitTree(t, map[string]string{
+		"real/kustomization.yaml": "-> k.yaml", "real/k.yaml": "resources: [a.yaml]\n", "real/a.yaml": configMap("a", "1"), "link": "-> real",
+	})
+	for _, dir := range []string{"real", "link"} {
+		got, err := Render(t.Context(), tree, dir, Options{Kustomize: Kustomize{NamePrefix: "p-"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"ConfigMap/p-a@" + dir + "/kustomization.yaml"}, places(got)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
 func TestOverridesThatMakeNoSense(t *testing.T) {
 	tree := commitTree(t, map[string]string{"a/kustomization.yaml": "resources: [a.yaml]\n", "a/a.yaml": configMap("a", "1")})
 	for name, tc := range map[string]struct {

@@ -26,7 +26,8 @@ type kustomizeFS struct {
 	filesys.FileSystem // nil: what is not overridden below is never called by a build
 
 	tree    *Tree
-	root    string // the kustomization that is rendered
+	dir     string // the folder that is rendered, links followed
+	root    string // its kustomization, links followed
 	content []byte // of root, with the overrides
 	depth   int    // how many builds this one is part of
 
@@ -37,6 +38,7 @@ type kustomizeFS struct {
 	warned   map[string][]string // by kustomization
 	read     map[string][]byte   // what was read, to find the place of a mistake in it
 	literals []string            // of Secrets: no message may repeat them
+	links    map[string]string   // from where links lead to the kustomization that they are
 }
 
 // maxKustomizations bounds the work of kustomizations that refer to others which refer to others: kustomize renders one
@@ -54,7 +56,14 @@ const (
 var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
 
 func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
-	kfs := &kustomizeFS{tree: tree, root: file, warned: map[string][]string{}, read: map[string][]byte{}}
+	kfs := &kustomizeFS{tree: tree, warned: map[string][]string{}, read: map[string][]byte{}, links: map[string]string{}}
+	var err error
+	if kfs.dir, _, err = tree.resolve(path.Dir(file)); err != nil {
+		return nil, err
+	}
+	if kfs.root, _, err = tree.resolve(file); err != nil {
+		return nil, err
+	}
 	content, err := tree.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -115,13 +124,21 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 	}
 	k.mu.Lock()
 	k.read[rel] = content
+	as, linked := k.links[rel]
 	k.mu.Unlock()
-	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(rel)) {
-		if err := k.admit(rel, content); err != nil {
+	if !linked {
+		as = rel
+	}
+	if isKustomization(as) {
+		if err := k.admit(as, content); err != nil {
 			return nil, k.refuse(err)
 		}
 	}
 	return content, nil
+}
+
+func isKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
 // admit checks a kustomization before kustomize acts on it.
@@ -252,6 +269,12 @@ func (k *kustomizeFS) CleanedAbs(name string) (filesys.ConfirmedDir, string, err
 	}
 	if e.kind == kindDir {
 		return filesys.ConfirmedDir(path.Join(repositoryRoot, real)), "", nil
+	}
+	if isKustomization(rel) && real != rel {
+		// It is read by its real name next, and is a kustomization all the same.
+		k.mu.Lock()
+		k.links[real] = rel
+		k.mu.Unlock()
 	}
 	return filesys.ConfirmedDir(path.Join(repositoryRoot, path.Dir(real))), path.Base(real), nil
 }

@@ -94,7 +94,7 @@ func (k *kustomizeFS) checkPlugin(file, entry string) error {
 		return err
 	}
 	inner.depth = k.depth + 1
-	m, err := inner.build(path.Dir(kustomization))
+	m, err := inner.build()
 	if err != nil {
 		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))
 	}
