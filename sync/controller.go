@@ -220,7 +220,7 @@ func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	c.healthRulesChanged(old, app)
 	asked := func(name string) bool { return old == nil || old.Annotations[name] != app.Annotations[name] }
-	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationRefresh) {
+	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationRefresh) || asked(v1alpha1.AnnotationSync) {
 		c.fetches.Add(key)
 	}
 	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationSync) ||

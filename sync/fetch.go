@@ -66,7 +66,7 @@ const unknownKindsAgain = 15 * time.Second
 
 // same reports whether two snapshots lead to the same verdicts and the same report.
 func (s *snapshot) same(o *snapshot) bool {
-	return s.source == o.source && s.revision == o.revision && s.set == o.set && s.failed == o.failed && s.refresh == o.refresh &&
+	return s.source == o.source && s.revision == o.revision && s.set == o.set && s.failed == o.failed && s.refresh == o.refresh && s.request == o.request &&
 		message(s.fetchErr) == message(o.fetchErr) && message(s.renderErr) == message(o.renderErr)
 }
 
@@ -86,8 +86,9 @@ func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *s
 		*next = *old
 	}
 	maxAge := c.config.PollInterval / 2
-	if request := app.Annotations[v1alpha1.AnnotationRefresh]; next.refresh != request || old == nil {
-		next.refresh, maxAge = request, 0
+	refresh, request := app.Annotations[v1alpha1.AnnotationRefresh], app.Annotations[v1alpha1.AnnotationSync]
+	if next.refresh != refresh || next.request != request || old == nil {
+		next.refresh, next.request, maxAge = refresh, request, 0
 	}
 	next.fetchErr, next.renderErr, next.failed = nil, nil, ""
 	auth, err := c.auth(ctx, app)

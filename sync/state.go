@@ -48,6 +48,7 @@ type snapshot struct {
 	renderErr error
 	failed    string
 	refresh   string // the refresh request that it answers
+	request   string // the sync request for which Git was looked at
 }
 
 // failure is an object that could not be written.

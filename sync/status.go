@@ -2,6 +2,7 @@ package sync
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -289,11 +290,11 @@ func progressDeadline(spec *v1alpha1.ApplicationSpec, h v1alpha1.HealthStatus) t
 // operationStatus ends the operation of this pass and notes it in the history.
 func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 	interrupted := s.OperationState != nil && s.OperationState.Phase == v1alpha1.PhaseRunning
-	if l.blocked != "" || !l.did.tried && l.input.Request == nil && !interrupted {
+	if l.waiting || l.blocked != "" && l.input.Request == nil || !l.did.tried && l.input.Request == nil && !interrupted {
 		return
 	}
 	phase, message := v1alpha1.PhaseSucceeded, l.did.summary()
-	if err := l.failure(); err != nil {
+	if err := cmp.Or(l.failure(), l.unread()); err != nil {
 		phase, message = v1alpha1.PhaseFailed, err.Error()
 	}
 	if l.did.again && phase == v1alpha1.PhaseSucceeded {
@@ -312,6 +313,21 @@ func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 	if l.did.wrote() > 0 || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {
 		s.History = record(s.History, l.record(op))
 	}
+}
+
+// unread is why a sync that a person asked for could not bring what Git has now; nil where it could, or nobody asked.
+func (l *look) unread() error {
+	switch {
+	case l.input.Request == nil:
+		return nil
+	case l.blocked != "":
+		return errors.New(l.blocked)
+	case l.snap.fetchErr != nil:
+		return l.snap.fetchErr
+	case l.snap.renderErr != nil:
+		return fmt.Errorf("commit %.7s: %w", l.snap.failed, l.snap.renderErr)
+	}
+	return nil
 }
 
 // failure is why the pass did not bring about what it was to; nil where it did.
