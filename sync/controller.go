@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,6 +97,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	go definitions.RunWithContext(ctx)
 	go c.classes.run(ctx, c.claimsChanged)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
+	go wait.UntilWithContext(ctx, c.pruneClones, time.Hour)
 	if !cache.WaitForCacheSync(ctx.Done(), c.apps.HasSynced) {
 		return ctx.Err()
 	}
@@ -128,6 +130,18 @@ func (c *Controller) awaitAutoscalers(ctx context.Context) {
 	})
 	if after, _ := c.autoscalers.ready(); after && !before {
 		c.wakeAll()
+	}
+}
+
+// cloneUnused is how long a clone is kept that no Application asks for.
+const cloneUnused = 24 * time.Hour
+
+func (c *Controller) pruneClones(context.Context) {
+	removed, err := c.repositories.Prune(cloneUnused)
+	if err != nil {
+		c.log.Warn("removing clones that nobody uses", "error", err)
+	} else if removed > 0 {
+		c.log.Info("removed clones that nobody uses", "clones", removed)
 	}
 }
 
@@ -192,9 +206,19 @@ func (c *Controller) applications() []*v1alpha1.Application {
 
 func (c *Controller) applicationInformer() cache.SharedIndexInformer {
 	client := c.clients.Applications(c.config.ApplicationNamespace)
+	narrow := func(o metav1.ListOptions) metav1.ListOptions {
+		if c.config.ApplicationName != "" {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", c.config.ApplicationName).String()
+		}
+		return o
+	}
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, narrow(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, narrow(o))
+		},
 	}, &v1alpha1.Application{}, 0, cache.Indexers{})
 	// Cannot fail: the informer has not been started.
 	_ = informer.SetTransform(func(obj any) (any, error) {
@@ -300,7 +324,7 @@ func (c *Controller) targetChanged(id diff.ID) {
 }
 
 func (c *Controller) wakeObject(app types.NamespacedName, id diff.ID) {
-	if c.config.ApplicationNamespace != "" && app.Namespace != c.config.ApplicationNamespace {
+	if c.config.ApplicationNamespace != "" && app.Namespace != c.config.ApplicationNamespace || c.config.ApplicationName != "" && app.Name != c.config.ApplicationName {
 		return
 	}
 	c.states.of(app).wake(id)
