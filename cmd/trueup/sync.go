@@ -50,7 +50,7 @@ With --wait the exit code is 0 when the sync has gone through, and 1 when it has
 			if err != nil {
 				return err
 			}
-			s := &syncing{cl: cl, app: app, out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), palette: c.palette(cmd.OutOrStdout())}
+			s := &syncing{cl: cl, app: app, out: cmd.OutOrStdout(), progress: newProgress(cmd.ErrOrStderr()), palette: c.palette(cmd.OutOrStdout())}
 			if opts.dryRun {
 				return s.dryRun(cmd.Context(), opts.prune)
 			}
@@ -72,7 +72,7 @@ type syncing struct {
 	app      *v1alpha1.Application
 	id       string
 	out      io.Writer
-	progress io.Writer
+	progress *progress
 	palette  palette
 }
 
@@ -97,17 +97,18 @@ func (s *syncing) run(ctx context.Context, opts syncOptions) error {
 // wait shows the progress of the sync until it has finished.
 func (s *syncing) wait(ctx context.Context) error {
 	last, hint := "waiting for the agent", agentHint
-	fmt.Fprintf(s.progress, "%s/%s: %s\n", s.app.Namespace, s.app.Name, last)
+	s.progress.show(s.app, last, false)
 	err := s.cl.followOne(ctx, s.app, func(app *v1alpha1.Application) (bool, error) {
 		op := app.Status.OperationState
 		if op == nil || op.ID != s.id {
+			op = answer(app, s.id)
+		}
+		if op == nil {
 			return false, s.checkOvertaken(app)
 		}
 		hint = ""
-		if text := progressWords(op); text != last {
-			last = text
-			fmt.Fprintf(s.progress, "%s/%s: %s\n", app.Namespace, app.Name, text)
-		}
+		last = progressWords(op)
+		s.progress.show(app, last, op.Phase == v1alpha1.PhaseRunning)
 		if op.Phase == v1alpha1.PhaseRunning {
 			return false, nil
 		}
@@ -117,6 +118,15 @@ func (s *syncing) wait(ctx context.Context) error {
 		return fmt.Errorf("syncing %s/%s: the time is over while %s%s", s.app.Namespace, s.app.Name, last, hint)
 	}
 	return err
+}
+
+// answer is how the request called id ended, where the agent has begun another operation since; nil where it has not ended.
+func answer(app *v1alpha1.Application, id string) *v1alpha1.OperationState {
+	r := app.Status.LastRequest
+	if r == nil || r.ID != id {
+		return nil
+	}
+	return &v1alpha1.OperationState{Phase: r.Phase, ID: r.ID, Message: r.Message, Revision: app.Status.Sync.Revision, FinishedAt: &r.FinishedAt}
 }
 
 // agentHint says where to look when nobody answers.

@@ -71,7 +71,7 @@ func TestSyncWaitsUntilTheSyncHasFinished(t *testing.T) {
 	syncing := e.start(t, "sync", "shop", "-n", e.namespace, "--wait")
 	id := e.request(t, "shop", "").ID
 	e.setStatus(t, "shop", running(id, "applying 1 of 3 objects"))
-	eventuallyWrites(t, &syncing.err, "Running 3f2a1b7: applying 1 of 3 objects\n")
+	eventuallyWrites(t, &syncing.err, "Running 3f2a1b7: applying 1 of 3 objects")
 	e.setStatus(t, "shop", finished(v1alpha1.PhaseSucceeded, "applied 3 objects"))
 	if code := syncing.wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
@@ -79,6 +79,29 @@ func TestSyncWaitsUntilTheSyncHasFinished(t *testing.T) {
 	contains(t, syncing.err.String(), "waiting for the agent\n", "Succeeded 3f2a1b7: applied 3 objects\n")
 	contains(t, syncing.out.String(), e.namespace+"/shop is synced to 3f2a1b7.\n")
 	absent(t, syncing.err.String(), "earlier")
+}
+
+func TestSyncIsToldHowItEndedThoughTheAgentHasGoneOn(t *testing.T) {
+	e := newEnv(t)
+	e.createApp(t, "shop")
+	for phase, code := range map[v1alpha1.Phase]int{v1alpha1.PhaseSucceeded: 0, v1alpha1.PhaseFailed: 1} {
+		before := ""
+		if app, err := e.Applications(e.namespace).Get(t.Context(), "shop", metav1.GetOptions{}); err == nil && app.Status.LastRequest != nil {
+			before = app.Status.LastRequest.ID
+		}
+		syncing := e.start(t, "sync", "shop", "-n", e.namespace, "--wait")
+		id := e.request(t, "shop", before).ID
+		e.setStatus(t, "shop", func(app *v1alpha1.Application) {
+			settled(app)
+			running("", "healing 40 objects")(app)
+			app.Status.LastRequest = &v1alpha1.RequestStatus{ID: id, Phase: phase, Message: "as it went", FinishedAt: metav1.Now()}
+		})
+		if got := syncing.wait(t); got != code {
+			t.Errorf("%s: the exit code is %d", phase, got)
+		}
+		contains(t, syncing.err.String(), "as it went")
+		absent(t, syncing.err.String(), "healing")
+	}
 }
 
 func TestSyncTellsWhatHasFailed(t *testing.T) {
@@ -137,7 +160,7 @@ func TestWaitEndsWhenTheApplicationIsSyncedAndHealthy(t *testing.T) {
 	e.createApp(t, "shop")
 	e.setStatus(t, "shop", unsettled)
 	waiting := e.start(t, "wait", "shop", "-n", e.namespace)
-	eventuallyWrites(t, &waiting.err, e.namespace+"/shop: OutOfSync, Progressing: 2 objects are not in sync\n")
+	eventuallyWrites(t, &waiting.err, e.namespace+"/shop: OutOfSync, Progressing; 1 of 3 objects applied, 0 healthy; waiting for Deployment "+e.namespace+"/web: OutOfSync: Drifted: 1 of 3 replicas ready (and 1 more)\n")
 	e.setStatus(t, "shop", settled)
 	if code := waiting.wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)

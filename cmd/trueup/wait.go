@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ The exit code is 0 when it is so, and 1 when the time is over.`,
 			if err != nil {
 				return err
 			}
-			if err := opts.run(cmd.Context(), cl, app, cmd.ErrOrStderr()); err != nil {
+			if err := opts.run(cmd.Context(), cl, app, newProgress(cmd.ErrOrStderr())); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s/%s is %s.\n", app.Namespace, app.Name, opts.goal())
@@ -74,18 +73,14 @@ func (o waitOptions) goal() string {
 }
 
 // run shows on progress how the Application changes, until it is what is waited for.
-func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Application, progress io.Writer) error {
+func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Application, view *progress) error {
 	ctx, cancel := withTimeout(ctx, o.timeout)
 	defer cancel()
 	last := app
-	shown := ""
 	err := cl.followOne(ctx, app, func(app *v1alpha1.Application) (bool, error) {
 		last = app
 		done, text := o.met(app)
-		if text != shown {
-			shown = text
-			fmt.Fprintf(progress, "%s/%s: %s\n", app.Namespace, app.Name, text)
-		}
+		view.show(app, text, !done && isAnswered(app))
 		return done, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -107,11 +102,13 @@ func (o waitOptions) met(app *v1alpha1.Application) (bool, string) {
 	case !isAnswered(app):
 		return false, "waiting for the agent to look at Git"
 	}
-	words := []string{fmt.Sprintf("%s, %s", cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown), cmp.Or(st.Health.Status, "Unknown"))}
-	words = append(words, nonEmpty(message(app))...)
+	text := fmt.Sprintf("%s, %s", cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown), cmp.Or(st.Health.Status, "Unknown"))
+	if len(st.Resources) == 0 { // else they say more
+		text = strings.Join(nonEmpty(text, message(app)), ": ")
+	}
 	synced := !o.synced || st.Sync.Status == v1alpha1.Synced
 	healthy := !o.healthy || st.Health.Status == string(health.Healthy)
-	return synced && healthy, strings.Join(words, ": ")
+	return synced && healthy, text
 }
 
 // isAnswered reports whether the status is about the newest spec, and about Git since the last refresh.

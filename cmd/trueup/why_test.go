@@ -381,6 +381,7 @@ func (s *stuck) normalizer(revision string) func(string) string {
 		{regexp.MustCompile(`\(\d+ times\)`), "(N times)"},
 		{regexp.MustCompile(`\b\d+(s|m|h|d)(\d+(s|m|h))?\b`), "AGE"},
 		{regexp.MustCompile(`(\S) {2,}`), "$1  "},
+		{regexp.MustCompile(`(?m)^ {12,}`), strings.Repeat(" ", 12)},
 	}
 	return func(text string) string {
 		text = replace.Replace(text)
