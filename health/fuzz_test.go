@@ -135,9 +135,8 @@ func FuzzOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var obj map[string]any
-		if json.Unmarshal(data, &obj) != nil || obj == nil {
-			t.Skip("not an object")
+		if json.Unmarshal(data, &obj) == nil && obj != nil {
+			checkVerdict(t, obj)
 		}
-		checkVerdict(t, obj)
 	})
 }
