@@ -12,6 +12,8 @@ import (
 type Config struct {
 	// ApplicationNamespace is where Applications are looked for; "" is every namespace.
 	ApplicationNamespace string
+	// ApplicationName is the one Application of that namespace to look after; "" is all of them.
+	ApplicationName string
 	// PollInterval is how often a repository is asked for its references, give or take a tenth.
 	PollInterval time.Duration
 	// ResyncInterval is how often every object is compared again from the cache, without a request.
@@ -59,6 +61,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
 		}
 	}
+	check(c.ApplicationName == "" || c.ApplicationNamespace != "", "application-namespace", "must name the namespace of the Application %s", c.ApplicationName)
 	check(c.PollInterval >= time.Second, "poll-interval", "must be at least 1s, is %s", c.PollInterval)
 	check(c.ResyncInterval >= time.Second, "resync-interval", "must be at least 1s, is %s", c.ResyncInterval)
 	check(c.Workers >= 1 && c.Workers <= 256, "workers", "must be from 1 to 256, is %d", c.Workers)
