@@ -6,8 +6,10 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,21 +179,25 @@ func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
 	})
 	cluster.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+group, "--timeout=30s")
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
-	deadline := time.Now().Add(duration)
 	all := subjects(group)
+	// As many kinds are driven at once as there are processors.
+	each := duration * time.Duration(runtime.GOMAXPROCS(0)) / time.Duration(len(all))
+	var total atomic.Int64
+	t.Cleanup(func() { t.Logf("%d steps in all", total.Load()) })
 	for _, s := range all {
 		t.Run(s.gvk.Kind, func(t *testing.T) {
 			t.Parallel()
 			o := newOracle(t, clients, kinds, ns, s, seed)
-			steps := 0
+			steps, deadline := 0, time.Now().Add(each)
 			for ; steps < oracleSteps/len(all)+1 || time.Now().Before(deadline); steps++ {
 				if steps%lifetime == 0 {
 					o.begin(steps / lifetime)
 				}
 				o.step()
 			}
+			total.Add(int64(steps))
 			t.Logf("%d steps, %d syncs, %d of %d foreign writes taken, %d syncs refused, verdicts %v", steps, o.syncs, o.foreignTaken, o.foreignWrites, o.refused, o.states)
-			if o.foreignTaken*3 < o.foreignWrites || o.refused*5 > o.syncs {
+			if o.foreignTaken*3 < o.foreignWrites || o.refused*2 > o.syncs {
 				t.Error("too much of it was refused to say anything")
 			}
 		})
