@@ -19,6 +19,7 @@ func BenchmarkOf(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			Of(f.object) // compile first
 			b.ReportAllocs()
 			for b.Loop() {
 				if got := Of(f.object); got.Code != f.want.Code {
