@@ -131,7 +131,12 @@ func (a *Agent) lead(ctx context.Context) error {
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
-				if leader != identity {
+				switch {
+				case leader == identity:
+				case a.config.ApplicationName != "":
+					a.log.Warn("standing by: another agent leads in this namespace; if it does not look after this Application, set leader-elect-namespace to another namespace",
+						"leader", leader, "namespace", a.config.LeaderElectNamespace, "application", a.config.ApplicationName)
+				default:
 					a.log.Info("standing by", "leader", leader)
 				}
 			},

@@ -154,7 +154,11 @@ func (l *look) kinds() []schema.GroupVersionKind {
 
 func (c *Controller) inputOf(l *look) Input {
 	in := Input{App: l.key, Policy: PolicyOf(l.app.Spec.SyncPolicy), Request: pendingRequest(l.app)}
-	if l.app.Annotations[v1alpha1.AnnotationSync] != l.snap.request {
+	switch asked := l.app.Annotations[v1alpha1.AnnotationSync]; {
+	case in.Request == nil:
+	case in.Request.ID == l.st.answered:
+		in.Request = nil
+	case asked != l.snap.request:
 		in.Request = nil // it waits for a look at Git: whoever asks wants what is there now
 	}
 	in.New = l.app.Status.Sync.SyncedRevision != l.snap.revision || l.app.Status.Sync.SyncedSource != l.source

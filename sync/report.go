@@ -80,8 +80,21 @@ func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	c.announce(l, status)
+	c.checkKept(l, updated, status)
 	l.app, l.st.last = updated, updated
 	return nil
+}
+
+// checkKept says once what of a status the API server has dropped, as it does with fields that its schema does not know.
+func (c *Controller) checkKept(l *look, stored *v1alpha1.Application, status *v1alpha1.ApplicationStatus) {
+	lost, err := statusPatch(&stored.Status, status)
+	if err != nil || string(lost) == "{}" || l.st.unkept {
+		return
+	}
+	l.st.unkept = true
+	const what = "the API server does not keep the whole status: its API of Applications is older than this agent; run trueup install with this version"
+	c.log.Error(what, "application", l.key.String(), "lost", truncate(string(lost), maxMessage))
+	c.recorder.Eventf(l.app, nil, corev1.EventTypeWarning, "StatusNotKept", "Report", "%s", what)
 }
 
 func statusPatch(old, new *v1alpha1.ApplicationStatus) ([]byte, error) {

@@ -32,6 +32,8 @@ type appState struct {
 	fights     map[fightKey]*fight
 	retry      retry
 	last       *v1alpha1.Application // as our last status patch answered
+	unkept     bool                  // it was said that the API server drops a part of the status
+	answered   string                // the last request that was answered, also where the status cannot hold that
 	due        time.Time             // of the next full look
 	cause      cause                 // why the Application is Degraded
 	causeDue   time.Time             // when to look for it once more; zero for no need

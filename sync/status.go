@@ -308,6 +308,7 @@ func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 	op.FinishedAt = &finished
 	s.OperationState = op
 	if l.input.Request != nil {
+		l.st.answered = op.ID
 		s.LastRequest = &v1alpha1.RequestStatus{ID: op.ID, Phase: op.Phase, Message: op.Message, FinishedAt: finished}
 	}
 	if l.did.wrote() > 0 || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {

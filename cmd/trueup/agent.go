@@ -66,6 +66,7 @@ func (cl *cluster) runAgent(ctx context.Context, cfg agentConfig) error {
 		if err != nil {
 			return err
 		}
+		cfg.ApplicationName = app.GetName()
 		slog.Info("keeping one Application true to Git", "namespace", app.GetNamespace(), "name", app.GetName())
 	}
 	if os.Getenv("GOGC") == "" {

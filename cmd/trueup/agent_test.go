@@ -133,7 +133,7 @@ func TestAgentLogsAsItIsTold(t *testing.T) {
 
 func TestTheOneApplicationIsMadeWithoutForce(t *testing.T) {
 	e := newEnv(t)
-	cfg := agentConfig{Single: singleConfig{Repo: "https://git.example.com/shop.git", Path: "deploy", Revision: "main", Namespace: "shop", SelfHeal: true}}
+	cfg := agentConfig{Single: singleConfig{Repo: "https://git.example.com/shop.git", Path: "deploy", Revision: "main", Namespace: "shop", Secret: "git", SelfHeal: true}}
 	cfg.complete(e.namespace)
 	for range 2 { // the second time is a restart
 		if _, err := e.setUpSingle(t.Context(), cfg); err != nil {
@@ -145,7 +145,7 @@ func TestTheOneApplicationIsMadeWithoutForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v1alpha1.ApplicationSpec{
-		Source:      v1alpha1.Source{RepoURL: "https://git.example.com/shop.git", Path: "deploy", TargetRevision: "main"},
+		Source:      v1alpha1.Source{RepoURL: "https://git.example.com/shop.git", Path: "deploy", TargetRevision: "main", SecretRef: &v1alpha1.SecretReference{Name: "git"}},
 		Destination: v1alpha1.Destination{Namespace: "shop"},
 		SyncPolicy: &v1alpha1.SyncPolicy{
 			Automated: &v1alpha1.Automated{SelfHeal: true}, SyncOptions: []string{"CreateNamespace=true"},

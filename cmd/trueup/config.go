@@ -34,6 +34,7 @@ type singleConfig struct {
 	Revision  string
 	Namespace string // for objects that name none
 	Name      string // of the Application; empty is after the repository
+	Secret    string // with the repository's credentials, beside the Application
 	Prune     bool
 	SelfHeal  bool
 }
@@ -66,6 +67,7 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Single.Revision, "revision", "", "with --repo: branch, tag, commit or range of versions (default: HEAD)")
 	flags.StringVarP(&c.Single.Namespace, "namespace", "n", "", "with --repo: namespace for objects that name none; made where it is missing")
 	flags.StringVar(&c.Single.Name, "name", "", "with --repo: name of the Application (default: the repository's)")
+	flags.StringVar(&c.Single.Secret, "secret", "", "with --repo: name of the Secret with the repository's credentials, in the Application's namespace")
 	flags.BoolVar(&c.Single.Prune, "prune", false, "with --repo: delete what is no longer in Git")
 	flags.BoolVar(&c.Single.SelfHeal, "self-heal", true, "with --repo: put back what others change")
 }
@@ -101,7 +103,7 @@ func (c *agentConfig) Validate() error {
 
 func (s *singleConfig) validate() error {
 	if s.Repo != "" {
-		return errors.Join(checkName("namespace", s.Namespace), checkName("name", s.Name))
+		return errors.Join(checkName("namespace", s.Namespace), checkName("name", s.Name), checkSubdomain("secret", s.Secret))
 	}
 	var errs []error
 	for _, setting := range []struct {
@@ -109,7 +111,7 @@ func (s *singleConfig) validate() error {
 		set bool
 	}{
 		{"path", s.Path != ""}, {"revision", s.Revision != ""}, {"namespace", s.Namespace != ""},
-		{"name", s.Name != ""}, {"prune", s.Prune}, {"self-heal", !s.SelfHeal},
+		{"name", s.Name != ""}, {"secret", s.Secret != ""}, {"prune", s.Prune}, {"self-heal", !s.SelfHeal},
 	} {
 		if setting.set {
 			errs = append(errs, fmt.Errorf("%s: says something only together with repo", setting.key))
@@ -135,6 +137,14 @@ func checkAddress(key, address string) error {
 // checkName returns an error if value is set and cannot be the name of a namespace or an Application.
 func checkName(key, value string) error {
 	if problems := validation.IsDNS1123Label(value); value != "" && len(problems) > 0 {
+		return fmt.Errorf("%s: %q is no such name: %s", key, value, problems[0])
+	}
+	return nil
+}
+
+// checkSubdomain returns an error if value is set and cannot be the name of a Secret.
+func checkSubdomain(key, value string) error {
+	if problems := validation.IsDNS1123Subdomain(value); value != "" && len(problems) > 0 {
 		return fmt.Errorf("%s: %q is no such name: %s", key, value, problems[0])
 	}
 	return nil

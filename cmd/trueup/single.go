@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/trueup/trueup/deploy"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -30,27 +28,6 @@ func (cl *cluster) setUpSingle(ctx context.Context, cfg agentConfig) (*unstructu
 	return app, err
 }
 
-// ensureAPI installs the CustomResourceDefinition. One that another installed, or that may not be touched, is used as it is.
-func (cl *cluster) ensureAPI(ctx context.Context) error {
-	crd, err := deploy.CRD()
-	if err != nil {
-		return err
-	}
-	_, err = cl.applyObject(ctx, crd, metav1.ApplyOptions{FieldManager: agentManager})
-	if err == nil {
-		return cl.waitEstablished(ctx, crd.GetName())
-	}
-	if !apierrors.IsForbidden(err) && !apierrors.IsConflict(err) {
-		return err
-	}
-	gvk := v1alpha1.ApplicationKind
-	if _, mappingErr := cl.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); mappingErr != nil {
-		return fmt.Errorf(`the API of Applications is missing, and may not be installed: let an administrator run "trueup install": %w`, err)
-	}
-	slog.Info("using the API of Applications that is there", "reason", err)
-	return nil
-}
-
 // application is the Application as it is applied.
 func (s *singleConfig) application(namespace string) (*unstructured.Unstructured, error) {
 	name, err := s.findApplicationName()
@@ -63,6 +40,9 @@ func (s *singleConfig) application(namespace string) (*unstructured.Unstructured
 	}
 	if s.Revision != "" {
 		source["targetRevision"] = s.Revision
+	}
+	if s.Secret != "" {
+		source["secretRef"] = map[string]any{"name": s.Secret}
 	}
 	spec := map[string]any{
 		"source": source,
