@@ -116,7 +116,7 @@ func (cl *cluster) install(ctx context.Context, out io.Writer, objects []*unstru
 			return err
 		}
 	}
-	fmt.Fprintf(out, "Trueup is installed in namespace %s. Create an Application there; \"trueup status\" shows it.\n", deployment.GetNamespace())
+	fmt.Fprintf(out, "Trueup is installed in namespace %s. Create an Application there: \"trueup status\" shows how, and then how it is.\n", deployment.GetNamespace())
 	return nil
 }
 

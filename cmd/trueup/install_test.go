@@ -45,7 +45,12 @@ func (e *env) testInstallAndUninstall(t *testing.T) {
 	contains(t, out, "Deployment trueup/trueup unchanged\n")
 	absent(t, out, " changed", " created")
 	out, _ = e.run(t, 0, "status")
-	contains(t, out, "There is no Application yet.")
+	contains(t, out, "There is no Application yet. The agent looks for them in namespace trueup;", "trueup agent --repo")
+	_, manifest, _ := strings.Cut(out, "<<'END'\n")
+	manifest, _, _ = strings.Cut(manifest, "END\n")
+	contains(t, e.kube.Kubectl(t, manifest, "apply", "--dry-run=server", "-f", "-"), "application.trueup.dev/shop created")
+	out, _ = e.run(t, 0, "status", "-n", "default")
+	contains(t, out, "There is no Application in namespace default.\n")
 
 	e.checkPermissions(t)
 

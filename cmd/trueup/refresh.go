@@ -21,6 +21,7 @@ func newRefreshCommand(c *cli) *cobra.Command {
 		GroupID: groupApps,
 		Long: `Ask the agent to look at Git now, in place of at its next interval. Nothing is waited for: "trueup wait APP" waits for
 what the agent finds.`,
+		Example:           `  trueup refresh shop && trueup wait shop`,
 		Args:              exactlyOneApp,
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {

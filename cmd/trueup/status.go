@@ -80,10 +80,42 @@ func (v *statusView) all(ctx context.Context) error {
 		pointers[i] = &apps[i]
 	}
 	if len(apps) == 0 && v.forPeople() {
-		fmt.Fprintln(v.out, `There is no Application yet.`)
+		fmt.Fprintln(v.out, v.nothingYet(ctx))
 		return nil
 	}
 	return v.writeList(ctx, v.out, pointers)
+}
+
+// nothingYet says what to do where there is no Application.
+func (v *statusView) nothingYet(ctx context.Context) string {
+	if v.opts.namespace != "" {
+		return "There is no Application in namespace " + v.opts.namespace + "."
+	}
+	const repo = `or try a repository from here: "trueup agent --repo URL --path DIR"`
+	agent, err := v.cl.otherAgent(ctx, "")
+	if err != nil || agent == "" { // there is none, or the user may not see it
+		return `There is no Application yet. Install the agent with "trueup install" if that is not done, and create an Application in its namespace;
+` + repo + "."
+	}
+	return `There is no Application yet. The agent looks for them in namespace ` + agent + `; a first one is made so,
+` + repo + `:
+
+kubectl apply -f - <<'END'
+apiVersion: trueup.dev/v1alpha1
+kind: Application
+metadata:
+  name: shop
+  namespace: ` + agent + `
+spec:
+  source:
+    repoURL: https://github.com/example/shop.git
+    path: overlays/production
+  destination:
+    namespace: shop
+  syncPolicy:
+    automated: {prune: true, selfHeal: true}
+    syncOptions: [CreateNamespace=true]
+END`
 }
 
 // one shows one Application.

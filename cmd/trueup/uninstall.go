@@ -43,6 +43,8 @@ and nobody keeps it true to Git any more.
 
 The Applications and their API stay, so that a later install goes on with them; --delete-crd deletes them, too. The
 namespace stays as long as anything is in it that "trueup install" did not make.`,
+		Example: `  trueup uninstall
+  trueup uninstall --yes --delete-crd    # the Applications, too; what they manage stays`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl, err := c.connect(cmd.ErrOrStderr())
