@@ -122,6 +122,7 @@ func (o *oracle) compare(live *unstructured.Unstructured) bool {
 	case !ok:
 		return false
 	case isUntyped(err):
+		o.remove("") // the API server keeps no books on it, so that nothing can be told of it
 		return true
 	case err != nil && !apierrors.IsInvalid(err):
 		o.failf("asking: %v", err)
@@ -386,8 +387,8 @@ func (o *oracle) put(step *Step) error {
 // has changed since it was read.
 func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, last Step) bool {
 	a, ok, err := o.ask(after)
-	if isUntyped(err) {
-		return true
+	if isUntyped(err) || apierrors.IsInvalid(err) && last.Comparison.State == diff.Held {
+		return true // what is held does not go together with what Git wants
 	}
 	if err != nil {
 		o.failf("the sync has come to an end, but the API server says %v", err)
@@ -456,7 +457,7 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 // out of a Service.
 func isEffect(v any, p fieldpath.Path) bool {
 	m, isMap := v.(map[string]any)
-	return isMap && len(m) == 0 || strings.HasPrefix(p.String(), ".spec.sessionAffinityConfig")
+	return isMap && len(m) == 0 || strings.HasPrefix(p.String(), ".spec.sessionAffinityConfig") || p.String() == ".spec.externalTrafficPolicy"
 }
 
 // appliedByOthers reports whether another applier has a field that is not to be taken from it.
