@@ -93,7 +93,14 @@ func (u remoteURL) raw() string {
 	return u.scheme + "://" + user + u.host + (&url.URL{Path: u.path}).EscapedPath()
 }
 
-var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
+// A password may have any character in it, also where that makes the URL malformed.
+var userinfo = regexp.MustCompile(`://\S*@`)
 
 // redact takes the password, and the username with it, out of whatever looks like a URL in s.
 func redact(s string) string { return userinfo.ReplaceAllString(s, "://") }
+
+// RedactURL takes out of a repository's URL what may be secret: the credentials and the query. It need not be well formed.
+func RedactURL(raw string) string {
+	base, _, _ := strings.Cut(redact(raw), "?")
+	return base
+}

@@ -40,3 +40,18 @@ func TestParseURL(t *testing.T) {
 		})
 	}
 }
+
+func TestRedactURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://user:secret@host/x.git":         "https://host/x.git",
+		"https://user:sec%ret@host/x.git":        "https://host/x.git",
+		"https://user:sec/ret@host/x.git":        "https://host/x.git",
+		"https://user:sec@ret@host/x.git":        "https://host/x.git",
+		"https://host/x.git?access_token=secret": "https://host/x.git",
+		"git@host:x.git":                         "git@host:x.git",
+	} {
+		if got := RedactURL(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}

@@ -174,6 +174,9 @@ func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 		}
 	case OpUpdate:
 		l.did.updated++
+		if l.input.isOthers(step.Observed) {
+			l.st.tookOver(step.Desired, step.Observed.App, c.clock.Now())
+		}
 	case OpHeal:
 		l.did.healed++
 		l.st.healed(step.Desired, step.Comparison, c.clock.Now())

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"sync/atomic"
 	"time"
@@ -172,14 +171,4 @@ func (a *Agent) serve(ctx context.Context, fail context.CancelCauseFunc, listene
 	if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		fail(fmt.Errorf("serving metrics: %w", err))
 	}
-}
-
-// redactURL takes credentials out of a URL.
-func redactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.User == nil {
-		return raw
-	}
-	u.User = nil
-	return u.String()
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -55,14 +56,32 @@ func (s *appState) healed(d *Desired, c diff.Comparison, now time.Time) {
 		if l.Verdict != diff.Enforce || l.Owner.Manager == "" {
 			continue
 		}
-		key := fightKey{d.ID, l.Path.String(), l.Owner.Manager}
-		f, ok := s.fights[key]
-		if !ok || f.digest != d.digest {
-			f = &fight{digest: d.digest}
-			s.fights[key] = f
-		}
-		f.note(now)
+		s.fight(d, l.Path.String(), l.Owner).note(now)
 	}
+}
+
+// tookOver notes that an object was taken over from another Application.
+func (s *appState) tookOver(d *Desired, from types.NamespacedName, now time.Time) {
+	s.fight(d, trackingPath, applicationOwner(from)).note(now)
+}
+
+// trackingPath stands for the object as a whole in a fight between two Applications.
+const trackingPath = `.metadata.annotations.` + v1alpha1.AnnotationTracking
+
+// applicationOwner is another Application in a fight over an object: it writes with our own field manager.
+func applicationOwner(app types.NamespacedName) diff.Owner {
+	return diff.Owner{Manager: "the Application " + app.String()}
+}
+
+// fight returns the fight about a field under the present configuration.
+func (s *appState) fight(d *Desired, path string, o diff.Owner) *fight {
+	key := fightKey{d.ID, path, o.Manager}
+	f, ok := s.fights[key]
+	if !ok || f.digest != d.digest {
+		f = &fight{digest: d.digest}
+		s.fights[key] = f
+	}
+	return f
 }
 
 func (f *fight) note(now time.Time) {

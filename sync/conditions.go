@@ -46,7 +46,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case s.Sync.Status == v1alpha1.Synced:
 		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
 	default:
-		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", readyMessage(s))
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", objectsMessage(s))
 	}
 	switch {
 	case len(l.app.Spec.HealthRules) == 0:
@@ -85,6 +85,11 @@ func readyMessage(s *v1alpha1.ApplicationStatus) string {
 	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && (c.Reason == "Refused" || c.Reason == "Failed" || c.Reason == "Waiting") {
 		return c.Message
 	}
+	return objectsMessage(s)
+}
+
+// objectsMessage is one line on the first object that is not as it is to be.
+func objectsMessage(s *v1alpha1.ApplicationStatus) string {
 	if len(s.Resources) > 0 {
 		r := s.Resources[0]
 		id := diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}

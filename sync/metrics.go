@@ -12,6 +12,7 @@ import (
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -173,7 +174,7 @@ func (a *applicationInfo) Collect(ch chan<- prometheus.Metric) {
 			code = string(health.Unknown)
 		}
 		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1,
-			app.Namespace, app.Name, redactURL(app.Spec.Source.RepoURL), s.Sync.ShortRevision, string(sync), code)
+			app.Namespace, app.Name, source.RedactURL(app.Spec.Source.RepoURL), s.Sync.ShortRevision, string(sync), code)
 	}
 }
 

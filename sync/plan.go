@@ -3,6 +3,7 @@ package sync
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,6 +39,8 @@ type Step struct {
 	Health     health.Result
 
 	err error // of the dry-run
+	// withheld is the number of objects of which this and other prunes would have been too many; 0 where it is not held back.
+	withheld int
 	// unservable says why the object cannot even be checked: its kind is unknown, or not for us to see.
 	unservable error
 }
@@ -87,6 +90,10 @@ func (in Input) Decide(d *Desired, o *Observed) (Step, error) {
 		step.Health = o.Health
 		if who := in.claimedBy(o); who != "" {
 			step.Reason, step.Message = "Refused", refusal(who)
+			return step, nil
+		}
+		if why := in.takenBack(d, o); why != "" {
+			step.Reason, step.Message = "Held", why
 			return step, nil
 		}
 		if o.DeletionTimestamp != nil {
@@ -161,12 +168,32 @@ func (in Input) claimedBy(o *Observed) string {
 	switch {
 	case in.Policy.Adopt:
 		return ""
-	case o.App != (types.NamespacedName{}) && o.App != in.App:
+	case in.isOthers(o):
 		return "the Application " + o.App.String()
 	case o.Claimant != "" && !o.Owned:
 		return o.Claimant
 	}
 	return ""
+}
+
+// takenBack says why an object is not taken over once more from another Application that keeps taking it back; "" where
+// it may be.
+func (in Input) takenBack(d *Desired, o *Observed) string {
+	contested := in.Context(d).Contested
+	if contested == nil || !in.isOthers(o) {
+		return ""
+	}
+	fight, ok := contested(trackingPath, applicationOwner(o.App))
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("contested: the Application %s declares it too and took it back %d times; take it out of one of them; held until %s",
+		o.App, fight.Count, fight.Until.UTC().Format(time.RFC3339))
+}
+
+// isOthers reports whether an object says that it is another Application's.
+func (in Input) isOthers(o *Observed) bool {
+	return o != nil && o.App != (types.NamespacedName{}) && o.App != in.App
 }
 
 func refusal(who string) string {
@@ -256,7 +283,7 @@ func (in Input) Extra(o *Observed, empty bool) (step Step, ok bool) {
 const budgetFrom = 10
 
 // WithinBudget takes the prunes out of steps when they are more than half of more than ten objects and no person has
-// asked for them, and says so in each. total counts the objects of the Application in the cluster.
+// asked for them, and says so in each. total counts the objects of the Application as of its last whole sync.
 func (in Input) WithinBudget(steps []*Step, total int) {
 	prunes := 0
 	for _, s := range steps {
@@ -264,12 +291,12 @@ func (in Input) WithinBudget(steps []*Step, total int) {
 			prunes++
 		}
 	}
-	if in.Request != nil && in.Request.Prune || total <= budgetFrom || prunes*2 <= total {
+	if in.Request != nil && in.Request.Prune || max(prunes, total) <= budgetFrom || prunes*2 <= total {
 		return
 	}
 	for _, s := range steps {
 		if s.Op == OpPrune {
-			s.Op = OpNone
+			s.Op, s.withheld = OpNone, total
 			s.Message = fmt.Sprintf("no longer in Git; not pruned, since that would take %d of %d objects: if it is meant, run trueup sync --prune", prunes, total)
 		}
 	}

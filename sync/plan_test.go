@@ -69,6 +69,7 @@ func TestPruneBudget(t *testing.T) {
 		"half of many goes":                      {6, 12, false, 6},
 		"more than half of many stays":           {7, 12, false, 0},
 		"all of few goes":                        {10, 10, false, 10},
+		"many stay, also when few were synced":   {60, 5, false, 0},
 		"more than half goes by a person's word": {12, 12, true, 12},
 	} {
 		t.Run(name, func(t *testing.T) {

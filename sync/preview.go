@@ -247,7 +247,11 @@ func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 	for i := range changes {
 		steps = append(steps, &changes[i].Step)
 	}
-	p.input.WithinBudget(steps, len(p.set.Objects)+len(changes))
+	total := len(p.set.Objects) + len(changes)
+	if synced := p.app.Status.Sync.SyncedObjects; synced > 0 {
+		total = min(total, synced)
+	}
+	p.input.WithinBudget(steps, total)
 	for i := range changes {
 		if changes[i].Op == OpPrune {
 			changes[i].Next = nil

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -24,6 +25,10 @@ func (l *look) prunes() []*Step {
 			prunes = append(prunes, s)
 		}
 	}
+	// Objects that this revision has made, such as those with new names, do not make room for more prunes.
+	if synced := l.app.Status.Sync.SyncedObjects; synced > 0 {
+		total = min(total, synced)
+	}
 	l.input.WithinBudget(prunes, total)
 	prunes = slices.DeleteFunc(prunes, func(s *Step) bool { return s.Op != OpPrune || !l.due(s) })
 	slices.SortFunc(prunes, func(a, b *Step) int {
@@ -33,6 +38,24 @@ func (l *look) prunes() []*Step {
 		return a.ID.Compare(b.ID)
 	})
 	return prunes
+}
+
+// budgetBase returns of how many objects the prune budget is a part from now on. While prunes are held back it stays as
+// it was, until they have gone or a person has spoken.
+func (l *look) budgetBase(old int) int {
+	total := 0
+	for _, s := range l.st.steps {
+		if s.withheld > 0 {
+			return cmp.Or(old, s.withheld)
+		}
+		if s.Observed != nil {
+			total++
+		}
+	}
+	if !l.whole() {
+		return old
+	}
+	return total
 }
 
 // pruneAll deletes exactly the objects that were looked at: the API server refuses when one has changed since.

@@ -229,6 +229,9 @@ func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
 	if l.whole() {
 		s.Sync.SyncedRevision, s.Sync.SyncedSource = l.snap.revision, l.source
 	}
+	if l.blocked == "" {
+		s.Sync.SyncedObjects = l.budgetBase(s.Sync.SyncedObjects)
+	}
 }
 
 // whole reports whether the revision has been brought to the cluster: nothing of it is missing, changed or failed.
@@ -237,7 +240,12 @@ func (l *look) whole() bool {
 		return false
 	}
 	for _, s := range l.st.steps {
-		if s.Desired != nil && (s.Sync == v1alpha1.SyncUnknown || s.Comparison.State == diff.Missing || s.Comparison.State == diff.Changed) {
+		if s.Desired == nil {
+			continue
+		}
+		switch s.Comparison.State {
+		case diff.InSync, diff.Drifted, diff.Held:
+		default: // also one that could not be compared: unknown, refused or on its way out
 			return false
 		}
 	}

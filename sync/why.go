@@ -21,6 +21,7 @@ import (
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/health/why"
+	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -84,7 +85,7 @@ func GatherWhy(ctx context.Context, clients *Clients, kinds *apply.Kinds, app *v
 // whyApplication is what the status says of Git.
 func whyApplication(app *v1alpha1.Application) why.Application {
 	a := why.Application{
-		Namespace: app.Namespace, Name: app.Name, RepoURL: redactURL(app.Spec.Source.RepoURL), Revision: app.Status.Sync.ShortRevision,
+		Namespace: app.Namespace, Name: app.Name, RepoURL: source.RedactURL(app.Spec.Source.RepoURL), Revision: app.Status.Sync.ShortRevision,
 	}
 	for kind, step := range map[string]*why.Step{v1alpha1.ConditionFetched: &a.Fetch, v1alpha1.ConditionRendered: &a.Render} {
 		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {

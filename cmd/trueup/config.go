@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync"
 )
 
@@ -164,7 +165,7 @@ func (s *singleConfig) findApplicationName() (string, error) {
 		return '-'
 	}, strings.ToLower(base)), "-")
 	if name == "" || len(name) > 63 {
-		return "", fmt.Errorf("name: the repository %s gives no good name for the Application: set one", withoutPassword(s.Repo))
+		return "", fmt.Errorf("name: the repository %s gives no good name for the Application: set one", source.RedactURL(s.Repo))
 	}
 	return name, nil
 }

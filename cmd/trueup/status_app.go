@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -44,7 +45,7 @@ func headRows(app *v1alpha1.Application, p palette) []headRow {
 	src, st := app.Spec.Source, app.Status
 	rows := []headRow{
 		{"Application", app.Namespace + "/" + app.Name},
-		{"Repository", withoutPassword(src.RepoURL)},
+		{"Repository", source.RedactURL(src.RepoURL)},
 		{"Path", cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")},
 	}
 	if ns := app.Spec.Destination.Namespace; ns != "" {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -27,7 +27,7 @@ func listTable(apps []*v1alpha1.Application, wide bool) *table {
 		row = append(row, cell{text: age(app.CreationTimestamp)})
 		if wide {
 			src := app.Spec.Source
-			row = append(row, cell{text: lastSync(app)}, cell{text: withoutPassword(src.RepoURL)},
+			row = append(row, cell{text: lastSync(app)}, cell{text: source.RedactURL(src.RepoURL)},
 				cell{text: cmp.Or(src.Path, ".")}, cell{text: cmp.Or(src.TargetRevision, "HEAD")})
 		}
 		t.add(append(row, cell{text: message(app)})...)
@@ -100,13 +100,4 @@ func age(t metav1.Time) string {
 		return "-"
 	}
 	return duration.HumanDuration(time.Since(t.Time))
-}
-
-// withoutPassword hides the password of a URL.
-func withoutPassword(repo string) string {
-	u, err := url.Parse(repo)
-	if err != nil { // user@host:path has no room for one
-		return repo
-	}
-	return u.Redacted()
 }

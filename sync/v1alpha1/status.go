@@ -93,6 +93,9 @@ type SyncStatus struct {
 	// SyncedSource is a digest of the source options of that sync.
 	// +optional
 	SyncedSource string `json:"syncedSource,omitempty"`
+	// SyncedObjects is the number of objects after that sync, if no prune was held back then: the prune budget is a part of it.
+	// +optional
+	SyncedObjects int `json:"syncedObjects,omitempty"`
 	// FailedRevision is a newer commit that could not be rendered or applied; Revision runs on.
 	// +optional
 	FailedRevision string `json:"failedRevision,omitempty"`
