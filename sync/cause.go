@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -16,12 +17,14 @@ import (
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
-// cause is in which loop an object is stuck that makes its Application Degraded. It is looked for once for each health
-// that the object has.
+// cause is in which loop an object is stuck that makes its Application Degraded. It is looked for when the health of the
+// object changes, and then ever more seldom, since the loop may be another one without that showing in the object.
 type cause struct {
 	id     diff.ID
 	health health.Result
 	text   string
+	wait   time.Duration // from one look to the next
+	next   time.Time
 }
 
 // Bounds of looking for causes, over all Applications.
@@ -30,17 +33,20 @@ const (
 	causesAtOnce    = 10
 	causeTimeout    = 5 * time.Second
 	causeRetry      = 2 * time.Second
+	causeFirstWait  = 30 * time.Second
+	causeLongest    = 10 * time.Minute
 )
 
 // explain adds to the health message of a Degraded Application in which loop the object that decided it is stuck. It
-// asks the API server only when the health of that object has changed, and not for too many Applications at once.
+// asks the API server seldom, and not for too many Applications at once.
 func (c *Controller) explain(ctx context.Context, l *look, s *v1alpha1.ApplicationStatus) {
 	l.st.causeDue = time.Time{}
 	if s.Health.Status != string(health.Degraded) || l.deciding == nil {
 		l.st.cause = cause{}
 		return
 	}
-	if known := l.st.cause; known.id != l.deciding.ID || known.health != l.deciding.Health {
+	known := l.st.cause
+	if changed := known.id != l.deciding.ID || known.health != l.deciding.Health; changed || !l.now.Before(known.next) {
 		if !c.causes.Allow() {
 			l.st.causeDue = l.now.Add(causeRetry)
 			if last := l.app.Status.Health.Message; strings.HasPrefix(last, s.Health.Message+": ") {
@@ -48,8 +54,14 @@ func (c *Controller) explain(ctx context.Context, l *look, s *v1alpha1.Applicati
 			}
 			return
 		}
-		l.st.cause = cause{id: l.deciding.ID, health: l.deciding.Health, text: c.findCause(ctx, l)}
+		next := cause{id: l.deciding.ID, health: l.deciding.Health, text: c.findCause(ctx, l), wait: causeFirstWait}
+		if !changed {
+			next.wait, next.text = min(2*known.wait, causeLongest), cmp.Or(next.text, known.text)
+		}
+		next.next = l.now.Add(next.wait)
+		l.st.cause = next
 	}
+	l.st.causeDue = l.st.cause.next
 	if text := l.st.cause.text; text != "" {
 		s.Health.Message += ": " + text
 	}

@@ -36,7 +36,7 @@ type appState struct {
 	answered   string                // the last request that was answered, also where the status cannot hold that
 	due        time.Time             // of the next full look
 	cause      cause                 // why the Application is Degraded
-	causeDue   time.Time             // when to look for it once more; zero for no need
+	causeDue   time.Time             // when to look for it; zero for no need
 }
 
 // snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.

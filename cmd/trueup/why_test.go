@@ -140,7 +140,7 @@ var whyCases = map[string]whyCase{
 		stuckAt: "ConfigMap", cause: "example.com/hold", health: "Progressing", told: true,
 	},
 	"rollout-past-its-deadline": {
-		manifests: web("\n  progressDeadlineSeconds: 1", "\n      readinessGates: [{conditionType: example.com/warm}]"),
+		manifests: web("\n  progressDeadlineSeconds: 15", "\n      readinessGates: [{conditionType: example.com/warm}]"),
 		breakIt: func(s *stuck) {
 			pod := s.pod("app=web")
 			s.setContainer(pod, "Running", `{"running": {"startedAt": "2026-01-01T00:00:00Z"}}`, `{}`, 0)
@@ -380,6 +380,8 @@ func (s *stuck) normalizer(revision string) func(string) string {
 		{regexp.MustCompile(`\bmigrate-[a-z0-9]{5}\b`), "migrate-POD"},
 		{regexp.MustCompile(`\(\d+ times\)`), "(N times)"},
 		{regexp.MustCompile(`\b\d+(s|m|h|d)(\d+(s|m|h))?\b`), "AGE"},
+		// The scheduler may see a pod before the claim that was made before it.
+		{regexp.MustCompile(`(?m)^.*persistentvolumeclaim "data" not found.*\n`), ""},
 		{regexp.MustCompile(`(\S) {2,}`), "$1  "},
 		{regexp.MustCompile(`(?m)^ {12,}`), strings.Repeat(" ", 12)},
 	}
