@@ -71,30 +71,15 @@ A time is when the owner last wrote to the object. Write NAMESPACE/KIND/NAME whe
 
 // findDesired returns the object that [NAMESPACE/]KIND/NAME means. The error says what to type instead.
 func (cl *cluster) findDesired(objects []*sync.Desired, arg string) (*sync.Desired, error) {
-	parts := strings.Split(arg, "/")
-	if len(parts) != 2 && len(parts) != 3 {
-		return nil, fmt.Errorf("say KIND/NAME or NAMESPACE/KIND/NAME, not %q", arg)
+	ids := make([]diff.ID, len(objects))
+	for i, d := range objects {
+		ids[i] = d.ID
 	}
-	namespace, word, name := strings.Join(parts[:len(parts)-2], ""), parts[len(parts)-2], parts[len(parts)-1]
-	kind := cl.kindCalled(word)
-	var found *sync.Desired
-	var choices, near []string
-	for _, d := range objects {
-		switch {
-		case !strings.EqualFold(d.ID.Kind, kind.Kind) || kind.Group != "" && d.ID.Group != kind.Group || namespace != "" && d.ID.Namespace != namespace:
-		case d.ID.Name == name:
-			found, choices = d, append(choices, strings.TrimPrefix(d.ID.Namespace+"/"+word+"/"+name, "/"))
-		default:
-			near = append(near, word+"/"+d.ID.Name)
-		}
+	i, err := cl.findObject(ids, arg)
+	if err != nil {
+		return nil, err
 	}
-	switch len(choices) {
-	case 0:
-		return nil, fmt.Errorf("the Application declares no %s%s", arg, didYouMean(arg, near))
-	case 1:
-		return found, nil
-	}
-	return nil, fmt.Errorf("there are several %s: say %s", arg, orList(choices))
+	return objects[i], nil
 }
 
 // writeOwners prints one line for each field, and what there is to know about all of them.

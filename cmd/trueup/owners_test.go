@@ -89,7 +89,7 @@ func TestOwnersTellWhoHasEachFieldAndWhatIsDone(t *testing.T) {
 	contains(t, out, "Note         it is not in the cluster: a sync creates it with every field that Git declares\n")
 
 	_, errOut := e.run(t, 1, "owners", "shop", "deployment/wbe", "-n", e.namespace)
-	contains(t, errOut, "the Application declares no deployment/wbe; did you mean deployment/web?")
+	contains(t, errOut, "the Application has no deployment/wbe; did you mean deployment/web?")
 	_, errOut = e.run(t, 1, "owners", "shop", "web", "-n", e.namespace)
 	contains(t, errOut, `say KIND/NAME or NAMESPACE/KIND/NAME, not "web"`)
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/restmapper"
 
+	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health/why"
 	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -99,34 +98,16 @@ func (o whyOptions) write(out io.Writer, report why.Report) error {
 
 // findSubject returns the object that [NAMESPACE/]KIND/NAME means. The error says what to type instead.
 func (cl *cluster) findSubject(s why.Snapshot, arg string) (why.Ref, error) {
-	parts := strings.Split(arg, "/")
-	if len(parts) != 2 && len(parts) != 3 {
-		return why.Ref{}, fmt.Errorf("say KIND/NAME or NAMESPACE/KIND/NAME, not %q", arg)
+	refs := subjects(s)
+	ids := make([]diff.ID, len(refs))
+	for i, ref := range refs {
+		ids[i] = diff.ID(ref)
 	}
-	namespace := strings.Join(parts[:len(parts)-2], "")
-	kind, name := cl.kindCalled(parts[len(parts)-2]), parts[len(parts)-1]
-	var found []why.Ref
-	var near []string
-	for _, ref := range subjects(s) {
-		switch {
-		case !strings.EqualFold(ref.Kind, kind.Kind) || kind.Group != "" && ref.Group != kind.Group || namespace != "" && ref.Namespace != namespace:
-		case ref.Name == name:
-			found = append(found, ref)
-		default:
-			near = append(near, parts[len(parts)-2]+"/"+ref.Name)
-		}
+	i, err := cl.findObject(ids, arg)
+	if err != nil {
+		return why.Ref{}, err
 	}
-	switch len(found) {
-	case 0:
-		return why.Ref{}, fmt.Errorf("the Application has no %s%s", arg, didYouMean(arg, near))
-	case 1:
-		return found[0], nil
-	}
-	var choices []string
-	for _, ref := range found {
-		choices = append(choices, ref.Namespace+"/"+parts[len(parts)-2]+"/"+ref.Name)
-	}
-	return why.Ref{}, fmt.Errorf("there are several %s: say %s", arg, orList(choices))
+	return refs[i], nil
 }
 
 // subjects are the objects that can be asked about, sorted: what is declared, and what is around it.
@@ -144,14 +125,4 @@ func subjects(s why.Snapshot) []why.Ref {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return slices.Compact(refs)
-}
-
-// kindCalled returns the kind that a person means, as kubectl understands it: deploy, deployments.apps, Deployment.
-func (cl *cluster) kindCalled(word string) schema.GroupKind {
-	mapper := restmapper.NewShortcutExpander(cl.mapper, cl.Kube.Discovery(), nil)
-	resource := schema.ParseGroupResource(strings.ToLower(word))
-	if gvk, err := mapper.KindFor(resource.WithVersion("")); err == nil {
-		return gvk.GroupKind()
-	}
-	return schema.GroupKind{Kind: word, Group: resource.Group}
 }
