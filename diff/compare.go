@@ -96,13 +96,14 @@ func Compare(d Desired, o Observed, c Context, manager string) (Comparison, erro
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing %s: %w", c.Object, err)
 	}
-	return compare(config, fields, c, change{git: d.Digest != o.Applied.Config, fields: o.Fields != o.Applied.Fields}), nil
+	return compare(config, fields, c, change{git: d.Digest != o.Applied.Config, fields: o.Fields != o.Applied.Fields, partial: o.Applied.Partial}), nil
 }
 
 // change is what the digests alone say.
 type change struct {
-	git    bool // Git has another configuration than the one last applied
-	fields bool // we own other fields than those that applying it gave us
+	git     bool // Git has another configuration than the one last applied
+	fields  bool // we own other fields than those that applying it gave us
+	partial bool // some declared fields were left to others
 }
 
 func compare(config map[string]any, fields Fields, c Context, changed change) Comparison {
@@ -126,7 +127,8 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	switch {
 	case changed.git:
 		cmp.State = Changed
-	case enforced, len(cmp.Extras) > 0, changed.fields && surplus(config, fields):
+	// What is missing where no loss shows it: the last field of a map without a schema, whose own place is still ours.
+	case enforced, len(cmp.Extras) > 0, changed.fields && (len(cmp.Losses) == 0 || surplus(config, fields)):
 		cmp.State = Drifted
 	case held:
 		cmp.State = Held
@@ -143,7 +145,7 @@ func (l Loss) maybeOurs(v Verdict, changed change) bool {
 	if l.Owner != (Owner{}) && v != Enforce {
 		return false
 	}
-	return changed.git || !changed.fields || v != Enforce
+	return changed.git || !changed.fields && (!changed.partial || l.Owner == (Owner{})) || v != Enforce
 }
 
 // surplus reports whether we own fields that config does not declare: a change that was cut off half way.

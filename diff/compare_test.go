@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 		"another applier has taken a field":     {observed: observed(t, "git.whole", less+"\nflux Apply {\"f:spec\": {\"f:replicas\": {}}}"), ctx: web, state: Held, losses: []string{".spec.replicas Hold"}, applied: `{spec: {image: x}}`},
 		"one field is held, another taken":      {observed: observed(t, "git.whole", "trueup Apply {\"f:x\": {}}\nflux Apply {\"f:spec\": {\"f:replicas\": {}}}\nk9s Update {\"f:spec\": {\"f:image\": {}}}"), ctx: web, state: Drifted, losses: []string{".spec.image Enforce", ".spec.replicas Hold"}, applied: `{spec: {image: x}}`, forced: true},
 		"a fold that was cut off":               {observed: observed(t, "git.whole", `trueup Apply {"f:spec": {"f:replicas": {}, "f:image": {}, "f:paused": {}}}`), ctx: web, state: Drifted},
-		"our own annotation is no surplus":      {observed: observed(t, "git.whole", `trueup Apply {"f:metadata": {"f:annotations": {"f:trueup.dev/applied": {}}}, "f:spec": {"f:replicas": {}, "f:image": {}}}`), ctx: web, state: InSync},
+		"our own annotation is no surplus":      {observed: observed(t, "git.whole", `trueup Apply {"f:metadata": {"f:annotations": {"f:trueup.dev/applied": {}}}, "f:spec": {"f:image": {}}}`), ctx: autoscaled, state: InSync, losses: []string{".spec.replicas Yield"}, applied: `{spec: {image: x}}`},
 		"Git has changed; an autoscaler is new": {observed: observed(t, "old.WHOLE", whole), ctx: autoscaled, state: Changed, release: []string{".spec.replicas"}, applied: `{spec: {image: x}}`},
 		"in sync, though an autoscaler is new":  {observed: observed(t, "git.WHOLE", whole), ctx: autoscaled, state: InSync},
 		"a policy that leaves a field to others, when something else is put right": {
@@ -175,12 +175,34 @@ func TestEmptyListsAreNeverMissed(t *testing.T) {
 		managed, applied string
 		want             State
 	}{
-		"nobody has anything of it": {`trueup Apply {"f:spec": {"f:image": {}}}`, "git.WHOLE.partial", InSync},
-		"somebody owns it empty":    {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}", "git.WHOLE.partial", InSync},
-		"it is missing with more":   {`trueup Apply {"f:metadata": {"f:labels": {"f:a": {}}}}`, "git.whole", Drifted},
+		"nobody has anything of it":        {`trueup Apply {"f:spec": {"f:image": {}}}`, "git.WHOLE.partial", InSync},
+		"somebody owns it empty":           {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}\nkubectl-label Update {\"f:metadata\": {\"f:labels\": {}}}", "git.WHOLE", InSync},
+		"it was left, and is ours to take": {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}", "git.WHOLE.partial", Drifted},
+		"it is missing with more":          {`trueup Apply {"f:metadata": {"f:labels": {"f:a": {}}}}`, "git.whole", Drifted},
 	} {
 		got, err := Compare(from(t, declared), observed(t, c.applied, c.managed), Context{}, manager)
 		if err != nil || got.State != c.want {
+			t.Errorf("%s: want %s, got %s, %v, %v", name, c.want, got.State, got.Losses, err)
+		}
+	}
+}
+
+func TestFieldsOfMapsWithoutASchema(t *testing.T) {
+	const declared = `{spec: {values: {image: {tag: x}}}}`
+	const emptied = `trueup Apply {"f:spec": {"f:values": {"f:image": {}}}}`
+	for name, c := range map[string]struct {
+		managed, applied string
+		want             State
+		losses           int
+	}{
+		"ours":               {`trueup Apply {"f:spec": {"f:values": {"f:image": {".": {}, "f:tag": {}}}}}`, "git.WHOLE.partial", InSync, 0},
+		"the last was taken": {emptied + "\n" + `operator Update {"f:spec": {"f:values": {"f:image": {"f:tag": {}}}}}`, "git.whole", Drifted, 1},
+		"the last is gone":   {emptied, "git.whole", Drifted, 0},
+		"owned as a whole":   {emptied, "git.WHOLE.partial", InSync, 0},
+		"in another version": {emptied + "\n" + `operator@v2 Update {"f:spec": {"f:values": {"f:image": {"f:tag": {}}}}}`, "git.WHOLE.partial", InSync, 0},
+	} {
+		got, err := Compare(from(t, declared), observed(t, c.applied, c.managed), Context{}, manager)
+		if err != nil || got.State != c.want || len(got.Losses) != c.losses {
 			t.Errorf("%s: want %s, got %s, %v, %v", name, c.want, got.State, got.Losses, err)
 		}
 	}

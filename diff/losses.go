@@ -34,10 +34,11 @@ func Losses(config map[string]any, f Fields) []Loss {
 // node is one place in the tree: what we own below it and what others own below it. own is nil where we own nothing.
 type node struct {
 	own     *fieldpath.Set
+	version string // of the API, in which own is written
 	foreign []claim
 }
 
-func (f Fields) top() node { return node{own: f.own, foreign: f.foreign} }
+func (f Fields) top() node { return node{own: f.own, version: f.version, foreign: f.foreign} }
 
 type walker struct{ losses []Loss }
 
@@ -81,7 +82,7 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 			return
 		}
 	}
-	if isMember && sub.own == nil {
+	if m, isMap := v.(map[string]any); isMember && sub.own == nil && (!isMap || len(m) == 0 || !n.sharedBelow(pe)) {
 		return // a leaf, or a value owned as a whole
 	}
 	if sub.own == nil && len(sub.foreign) == 0 {
@@ -114,13 +115,13 @@ func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string
 }
 
 func (n node) descend(pe fieldpath.PathElement) node {
-	var sub node
+	sub := node{version: n.version}
 	if n.own != nil {
 		sub.own, _ = n.own.Children.Get(pe)
 	}
 	for _, c := range n.foreign {
 		if set, ok := c.set.Children.Get(pe); ok {
-			sub.foreign = append(sub.foreign, claim{owner: c.owner, set: set})
+			sub.foreign = append(sub.foreign, claim{owner: c.owner, version: c.version, set: set})
 		}
 	}
 	return sub
@@ -131,6 +132,15 @@ func (n node) orEmpty() node {
 		n.own = &fieldpath.Set{}
 	}
 	return n
+}
+
+// sharedBelow reports whether somebody owns a field below pe, in the version of the API in which we do: then it is no
+// value owned as a whole, but a map without a schema of which we have lost all fields.
+func (n node) sharedBelow(pe fieldpath.PathElement) bool {
+	return slices.ContainsFunc(n.foreign, func(c claim) bool {
+		_, ok := c.set.Children.Get(pe)
+		return ok && c.version == n.version
+	})
 }
 
 // takenWhole finds who owns pe, of which nobody owns anything below; the zero Owner is nobody.
