@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func TestClaimsAreJudgedByTheirStorageClass(t *testing.T) {
 	w.until("shop", healthIs("Progressing", "waiting for a volume of storage class "+class))
 
 	w.Kubectl(t, "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: "+class+"}, provisioner: example.com/none, volumeBindingMode: WaitForFirstConsumer}", "create", "-f", "-")
-	t.Cleanup(func() { _, _ = w.TryKubectl(t.Context(), "", "delete", "storageclass", class) })
+	t.Cleanup(func() { _, _ = w.TryKubectl(context.Background(), "", "delete", "storageclass", class) })
 	w.until("shop", healthIs("Healthy", ""))
 
 	w.Kubectl(t, "", "delete", "storageclass", class)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,11 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/trueup/trueup/health/why"
-	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/kubetest"
 )
 
@@ -34,14 +32,6 @@ type whyCase struct {
 	health  string // the Application's
 	told    bool   // in the health message of the Application
 
-}
-
-// stuck is one case's part of the cluster.
-type stuck struct {
-	*env
-	t         *testing.T
-	name      string // of the Application and of its folder in Git
-	namespace string // of its objects
 }
 
 // web is a Deployment of one pod that kwok leaves alone once it has a node: the test says what becomes of it.
@@ -83,7 +73,7 @@ var whyCases = map[string]whyCase{
 		breakIt: func(s *stuck) {
 			pod := s.pod("app=web")
 			s.event(pod, "Failed", `Failed to pull image "registry.example.com/web:v2": not found`)
-			s.setContainer(pod, "Pending", `{"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"registry.example.com/web:v2\""}}`, `{}`, 0)
+			s.setContainer(pod, container{phase: "Pending", state: `{"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"registry.example.com/web:v2\""}}`})
 		},
 		stuckAt: "Pod", cause: "registry.example.com/web:v2", health: "Progressing",
 	},
@@ -92,8 +82,10 @@ var whyCases = map[string]whyCase{
 		breakIt: func(s *stuck) {
 			pod := s.pod("app=web")
 			s.event(pod, "BackOff", "Back-off restarting failed container web")
-			s.setContainer(pod, "Running", `{"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2m40s restarting failed container"}}`,
-				`{"terminated": {"exitCode": 1, "reason": "Error", "message": "panic: no database"}}`, 5)
+			s.setContainer(pod, container{
+				phase: "Running", restarts: 5, state: `{"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2m40s restarting failed container"}}`,
+				last: `{"terminated": {"exitCode": 1, "reason": "Error", "message": "panic: no database"}}`,
+			})
 		},
 		stuckAt: "Pod", cause: "exit code 1", health: "Progressing",
 	},
@@ -115,15 +107,16 @@ var whyCases = map[string]whyCase{
 		breakIt: func(s *stuck) {
 			pod := s.pod("app=web")
 			s.event(pod, "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
-			s.setContainer(pod, "Running", `{"running": {"startedAt": "2026-01-01T00:00:00Z"}}`, `{}`, 0)
+			s.setContainer(pod, container{phase: "Running", state: isRunning})
 		},
 		stuckAt: "Pod", cause: "readiness probe", health: "Progressing",
 	},
 	"failed-job": {
 		manifests: job,
 		breakIt: func(s *stuck) {
-			pod := s.pod("job-name=migrate")
-			s.setContainer(pod, "Failed", `{"terminated": {"exitCode": 3, "reason": "Error", "message": "table orders exists", "finishedAt": "2026-01-01T00:00:00Z"}}`, `{}`, 0)
+			s.setContainer(s.pod("job-name=migrate"), container{
+				phase: "Failed", state: `{"terminated": {"exitCode": 3, "reason": "Error", "message": "table orders exists", "finishedAt": "2026-01-01T00:00:00Z"}}`,
+			})
 		},
 		stuckAt: "Pod", cause: "exit code 3", health: "Degraded", told: true,
 	},
@@ -133,7 +126,7 @@ var whyCases = map[string]whyCase{
 			held := s.namespace + "-held"
 			s.kubectl(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keep", "namespace": "`+held+`", "finalizers": ["example.com/hold"]}}`, "apply", "-f", "-")
 			s.t.Cleanup(func() {
-				_, _ = s.kube.TryKubectl(s.t.Context(), "", "patch", "configmap", "keep", "-n", held, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+				_, _ = s.kube.TryKubectl(context.Background(), "", "patch", "configmap", "keep", "-n", held, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 			})
 			s.kubectl("", "delete", "namespace", held, "--wait=false")
 		},
@@ -142,8 +135,7 @@ var whyCases = map[string]whyCase{
 	"rollout-past-its-deadline": {
 		manifests: web("\n  progressDeadlineSeconds: 15", "\n      readinessGates: [{conditionType: example.com/warm}]"),
 		breakIt: func(s *stuck) {
-			pod := s.pod("app=web")
-			s.setContainer(pod, "Running", `{"running": {"startedAt": "2026-01-01T00:00:00Z"}}`, `{}`, 0)
+			s.setContainer(s.pod("app=web"), container{phase: "Running", state: isRunning, ready: true})
 		},
 		stuckAt: "Pod", cause: "example.com/warm", health: "Degraded", told: true,
 	},
@@ -173,77 +165,6 @@ func TestWhyOnAControlPlane(t *testing.T) {
 			}
 		})
 	}
-}
-
-// deploy makes the Application and waits until the agent has applied it.
-func (s *stuck) deploy(repo *repository) {
-	s.t.Helper()
-	_, err := s.Applications(s.env.namespace).Create(s.t.Context(), &v1alpha1.Application{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.env.namespace},
-		Spec: v1alpha1.ApplicationSpec{
-			Source:      v1alpha1.Source{RepoURL: "file://" + repo.dir, Path: s.name},
-			Destination: v1alpha1.Destination{Namespace: s.namespace},
-			SyncPolicy:  &v1alpha1.SyncPolicy{Automated: &v1alpha1.Automated{}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.run(s.t, 0, "wait", s.name, "-n", s.env.namespace, "--synced", "--timeout", "90s")
-}
-
-func (s *stuck) kubectl(stdin string, args ...string) string {
-	s.t.Helper()
-	return strings.TrimSpace(s.kube.Kubectl(s.t, stdin, args...))
-}
-
-// pod waits until kwok has taken up the pod with a label, and returns its name.
-func (s *stuck) pod(label string) string {
-	s.t.Helper()
-	var name string
-	kubetest.Eventually(s.t, time.Minute, func() error {
-		name = s.kubectl("", "get", "pods", "-n", s.namespace, "-l", label, "-o", `jsonpath={range .items[?(@.status.podIP)]}{.metadata.name}{end}`)
-		if name == "" {
-			return fmt.Errorf("no pod %s is on a node", label)
-		}
-		return nil
-	})
-	return name
-}
-
-// setContainer says how the one container of a pod is, as its kubelet would.
-func (s *stuck) setContainer(pod, phase, state, last string, restarts int) {
-	s.t.Helper()
-	container, _, _ := strings.Cut(pod, "-")
-	image := s.kubectl("", "get", "pod", pod, "-n", s.namespace, "-o", "jsonpath={.spec.containers[0].image}")
-	ready := "False"
-	contained := phase == "Running" && strings.Contains(state, "running") && strings.Contains(s.name, "rollout")
-	containersReady := "False"
-	if contained {
-		containersReady = "True"
-	}
-	patch := fmt.Sprintf(`{"status": {"phase": %q, "conditions": [
-		{"type": "PodScheduled", "status": "True"}, {"type": "Initialized", "status": "True"},
-		{"type": "ContainersReady", "status": %q}, {"type": "Ready", "status": %q, "reason": "ContainersNotReady"}],
-		"containerStatuses": [{"name": %q, "image": %q, "imageID": "", "ready": %v, "started": %v, "restartCount": %d, "state": %s, "lastState": %s}]}}`,
-		phase, containersReady, ready, container, image, contained, strings.Contains(state, "running"), restarts, state, last)
-	s.kubectl("", "patch", "pod", pod, "-n", s.namespace, "--subresource=status", "--type=merge", "-p", patch)
-}
-
-// event says something about a pod, as its kubelet would.
-func (s *stuck) event(pod, reason, message string) {
-	s.t.Helper()
-	now := time.Now().UTC().Format(time.RFC3339)
-	event, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": reason, "message": message, "count": 4,
-		"firstTimestamp": now, "lastTimestamp": now, "source": map[string]any{"component": "kubelet"},
-		"metadata":       map[string]any{"name": pod + "." + strings.ToLower(reason), "namespace": s.namespace},
-		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": s.namespace, "name": pod},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.kubectl(string(event), "apply", "-f", "-")
 }
 
 // check holds what trueup why says against the golden file, and what the agent says against it.
@@ -317,24 +238,6 @@ func TestWhyNamesWhatItMayNotRead(t *testing.T) {
 	out, errOut := e.run(t, 1, "why", "shop", "-n", e.namespace, "--kubeconfig", e.kubeconfigOf(t, "reader"))
 	contains(t, errOut, "warning: your user may not list pods in namespace "+e.namespace+": the answer does without them")
 	contains(t, out, "deploy/prod/web.yaml:12: did not find expected key", "<- stuck here")
-}
-
-// kubeconfigOf writes a kubeconfig for a ServiceAccount.
-func (e *env) kubeconfigOf(t *testing.T, account string) string {
-	t.Helper()
-	user := e.kube.ServiceAccountConfig(t, e.namespace, account)
-	admin, err := clientcmd.LoadFromFile(e.kube.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range admin.AuthInfos {
-		admin.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: user.BearerToken}
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*admin, file); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 func (s *stuck) why() string {
