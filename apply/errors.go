@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -145,6 +146,32 @@ func isTransient(err error) bool {
 func isNetwork(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || strings.Contains(err.Error(), "connection re") || strings.Contains(err.Error(), "EOF")
+}
+
+// invalidValue is a whole object that validation repeats before it says what is wrong with it.
+var invalidValue = regexp.MustCompile(`(?s)^(Invalid value: ?)\{.*\}(: )`)
+
+// briefError is an error of the API server without the objects that it repeats: they take pages, and may hold what is
+// for nobody to read.
+type briefError struct {
+	error
+	message string
+}
+
+func (e *briefError) Error() string { return e.message }
+func (e *briefError) Unwrap() error { return e.error }
+
+// brief returns err with a message in which no object is repeated.
+func brief(err error) error {
+	var status apierrors.APIStatus
+	if err == nil || !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return err
+	}
+	message := err.Error()
+	for _, cause := range status.Status().Details.Causes {
+		message = strings.ReplaceAll(message, cause.Message, invalidValue.ReplaceAllString(cause.Message, "$1{…}$2"))
+	}
+	return &briefError{err, message}
 }
 
 // Advice tells a person what to do about an error of class c; "" where the error says enough.

@@ -150,9 +150,10 @@ func (w *Writer) apply(ctx context.Context, o *Object, config *unstructured.Unst
 		return nil, err
 	}
 	opts := metav1.PatchOptions{FieldManager: manager, Force: &o.Force, DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict}
-	return w.request(ctx, config, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+	answer, err := w.request(ctx, config, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
 		return r.Patch(ctx, config.GetName(), types.ApplyPatchType, body, opts)
 	})
+	return answer, brief(err)
 }
 
 // shallow copies the top level and the metadata of an object, which is as deep as the caller writes.

@@ -108,7 +108,7 @@ func (l *look) due(step *Step) bool {
 	if l.input.Request != nil {
 		return true
 	}
-	if p := l.st.pauses[step.ID]; p != nil && l.now.Before(p.until) {
+	if p := l.st.pauses[step.ID]; p != nil && l.now.Before(p.until) || l.awaitRemake(step) {
 		return false
 	}
 	r, f := l.st.retry, l.st.failures[step.ID]
@@ -169,6 +169,7 @@ func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
 	switch step.Op {
 	case OpCreate:
 		l.did.created++
+		l.st.remade(step.ID, c.clock.Now())
 		if !l.input.New {
 			l.healed = append(l.healed, *step)
 		}

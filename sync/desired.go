@@ -209,6 +209,11 @@ func dropNulls(v any) {
 //
 // It also finds values that the API server would refuse with a message that has the value in it.
 func foldStringData(secret map[string]any) error {
+	for _, field := range []string{"data", "stringData"} {
+		if _, ok := secret[field].(map[string]any); !ok && secret[field] != nil {
+			return fmt.Errorf("%s must be a map from keys to strings", field)
+		}
+	}
 	data, ok := secret["data"].(map[string]any)
 	if !ok {
 		data = map[string]any{}

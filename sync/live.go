@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"maps"
 	gosync "sync"
 	"time"
 
@@ -38,6 +39,7 @@ type live struct {
 	watches map[schema.GroupKind]*kindWatch
 	assumed map[diff.ID]assumption // what our own writes answered, until the watch has caught up
 	gone    map[diff.ID]types.UID  // what we have deleted, until the watch has caught up
+	buried  map[diff.ID]types.UID  // what the watch has last told to be deleted: a late answer does not bring it back
 }
 
 type assumption struct {
@@ -66,6 +68,7 @@ func newLive(clients *Clients, kinds *apply.Kinds, judges *judges) *live {
 		watches: map[schema.GroupKind]*kindWatch{},
 		assumed: map[diff.ID]assumption{},
 		gone:    map[diff.ID]types.UID{},
+		buried:  map[diff.ID]types.UID{},
 	}
 }
 
@@ -208,6 +211,7 @@ func (l *live) failed(gk schema.GroupKind, err error) {
 }
 
 func (l *live) drop(gk schema.GroupKind) {
+	maps.DeleteFunc(l.buried, func(id diff.ID, _ types.UID) bool { return id.GroupKind() == gk })
 	w := l.watches[gk]
 	w.stop()
 	if w.next != nil {
@@ -226,6 +230,10 @@ func (l *live) event(old, new *Observed) {
 		delete(l.assumed, seen.ID)
 	}
 	delete(l.gone, seen.ID)
+	delete(l.buried, seen.ID)
+	if new == nil {
+		l.buried[seen.ID] = seen.UID
+	}
 	l.mu.Unlock()
 	if old == nil || new == nil || !old.sameVerdict(new) {
 		l.changed(old, new)
@@ -295,7 +303,7 @@ func (l *live) wrote(u *unstructured.Unstructured) *Observed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.watches[gvk.GroupKind()]; ok && w.informer.HasSynced() {
-		if stored := l.stored(o.ID); stored == nil || !stored.newer(o) {
+		if stored := l.stored(o.ID); l.buried[o.ID] != o.UID && (stored == nil || !stored.newer(o)) {
 			l.assumed[o.ID] = assumption{o, time.Now().Add(assumeFor)}
 		}
 	}

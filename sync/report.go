@@ -54,6 +54,7 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 		}
 	}
 	sooner(l.st.calm(now))
+	sooner(l.st.nextRemake(now))
 	sooner(l.st.causeDue)
 	if deadline := progressDeadline(&l.app.Spec, l.app.Status.Health); now.Before(deadline) {
 		sooner(deadline)

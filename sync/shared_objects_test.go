@@ -92,3 +92,25 @@ func TestRevisionIsNotSyncedWhileOneOfItsObjectsIsRefused(t *testing.T) {
 	w.until("two", synced(second))
 	w.eventually("two", func() string { return w.setting("settings") })
 }
+
+// TestObjectThatIsDeletedAsSoonAsItIsThere is about one that the garbage collector takes, since Git gives it an owner that
+// is not there.
+func TestObjectThatIsDeletedAsSoonAsItIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	orphan := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: orphan\n  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: nobody, uid: 11111111-1111-1111-1111-111111111111}]\n"
+	w.git.Commit(map[string]string{"shop/orphan.yaml": orphan, "shop/settings.yaml": settings("settings", "one")}, "first")
+	mark := w.AuditMark(t)
+	w.app("shop")
+	w.until("shop", says(v1alpha1.ConditionApplied, "deleted each time", "ownerReferences"))
+	made := 0
+	for _, e := range w.writes(mark) {
+		if e.Name == "orphan" && !strings.Contains(e.URI, "dryRun") {
+			made++
+		}
+	}
+	if made < tripAfter || made > 3*tripAfter {
+		t.Errorf("made %d times", made)
+	}
+	w.heals("settings")
+}

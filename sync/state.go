@@ -30,6 +30,7 @@ type appState struct {
 	pauses     map[diff.ID]*pause
 	values     map[diff.ID]string // versions of objects without managed fields whose values are as declared
 	fights     map[fightKey]*fight
+	remakes    map[diff.ID]*remake
 	retry      retry
 	last       *v1alpha1.Application // as our last status patch answered
 	unkept     bool                  // it was said that the API server drops a part of the status
@@ -108,7 +109,7 @@ func unservable(steps map[diff.ID]*Step) int {
 func newAppState() *appState {
 	return &appState{
 		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
-		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, values: map[diff.ID]string{}, fights: map[fightKey]*fight{},
+		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, values: map[diff.ID]string{}, fights: map[fightKey]*fight{}, remakes: map[diff.ID]*remake{},
 	}
 }
 
