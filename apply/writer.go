@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,7 +86,9 @@ func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructur
 	}
 	answer, err := w.apply(ctx, &prepared, o.Config, w.manager)
 	if err == nil && o.Seal != nil && o.Seal(o.Config, answer) {
-		prepared.ResourceVersion = ""
+		if prepared.ResourceVersion = ""; o.Force {
+			prepared.ResourceVersion = answer.GetResourceVersion()
+		}
 		answer, err = w.apply(ctx, &prepared, o.Config, w.manager)
 	}
 	if err != nil {
@@ -170,6 +173,17 @@ func shallow(object map[string]any) map[string]any {
 		out["metadata"] = copied
 	}
 	return out
+}
+
+// Create makes an object that nobody has made yet; it is no error that somebody has. It blocks for one request.
+func (w *Writer) Create(ctx context.Context, u *unstructured.Unstructured) error {
+	_, err := w.request(ctx, u, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Create(ctx, u, metav1.CreateOptions{FieldManager: w.manager})
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating %s: %w", name(u), err)
+	}
+	return nil
 }
 
 // Get reads an object as it is stored.

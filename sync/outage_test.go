@@ -112,8 +112,8 @@ func TestKilledAgentConverges(t *testing.T) {
 
 	// During self-heal: every object loses a field.
 	w.kubectl("patch", "configmap", "settings-7", "--type=merge", "-p", `{"data":{"mode":"broken"}}`)
-	w.kubectl("label", "configmaps", "-l", v1alpha1.LabelApp+"=many", "tier=broken", "--overwrite")
 	p.kill()
+	w.kubectl("label", "configmaps", "-l", v1alpha1.LabelApp+"=many", "tier=broken", "--overwrite")
 	healed := func() int {
 		return len(strings.Fields(w.kubectl("get", "configmaps", "-l", v1alpha1.LabelApp+",tier!=broken", "-o", "name")))
 	}

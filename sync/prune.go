@@ -103,7 +103,8 @@ func (c *Controller) makeNamespaces(ctx context.Context, l *look) {
 		ns := &unstructured.Unstructured{}
 		ns.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 		ns.SetName(name)
-		if _, err := c.writer.Apply(ctx, &apply.Object{Config: ns, Sealed: true}); err != nil {
+		// Not applied: what another Application has put on a namespace that it has made meanwhile must stay.
+		if err := c.writer.Create(ctx, ns); err != nil {
 			c.fail(l, &Step{ID: diff.ID{Kind: "Namespace", Name: name}}, err)
 		}
 	}
