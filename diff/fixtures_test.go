@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 	"sigs.k8s.io/yaml"
 )
@@ -67,16 +66,6 @@ func fields(t testing.TB, lines string) Fields {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// fieldPath reads a path as a list of field names and, in brackets, of key=value pairs or of one value.
-func fieldPath(t testing.TB, elements ...any) fieldpath.Path {
-	t.Helper()
-	p, err := fieldpath.MakePath(elements...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // show writes managed fields back as managed reads them.

@@ -78,7 +78,7 @@ func TestHealthRulesOfAnApplication(t *testing.T) {
 	}
 
 	w.setHealthRules("shop")
-	app = w.until("shop", synced(commit))
+	w.until("shop", synced(commit))
 	w.until("shop", func(app *v1alpha1.Application) error {
 		if c := condition(app, v1alpha1.ConditionHealthRules); c.Type != "" {
 			return fmt.Errorf("without rules there is no condition, got %+v", c)
