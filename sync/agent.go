@@ -39,6 +39,7 @@ func NewAgent(config Config, cfg *rest.Config, log *slog.Logger) (*Agent, error)
 	}
 	metrics := newMetrics()
 	counted := rest.CopyConfig(cfg)
+	counted.WarningHandler = warnings{log}
 	counted.Wrap(metrics.countRequests)
 	clients, err := NewClients(counted)
 	if err != nil {
@@ -51,6 +52,16 @@ func NewAgent(config Config, cfg *rest.Config, log *slog.Logger) (*Agent, error)
 		return nil, healthRulesError("health-rules", err)
 	}
 	return &Agent{config: config, controller: newController(config, clients, kinds, judge, classes, metrics, log), clients: clients, log: log}, nil
+}
+
+// warnings logs what the API server remarks on a request, such as a deprecated version, for those who look for it: it
+// says so again with each request.
+type warnings struct{ log *slog.Logger }
+
+func (w warnings) HandleWarningHeader(code int, _, text string) {
+	if code == 299 { // the only code that the API server sends: a remark of its own
+		w.log.Debug("the API server remarks", "warning", text)
+	}
 }
 
 // Run serves and looks after the Applications until ctx is done. Of several agents it waits until it is the leader.

@@ -60,7 +60,7 @@ func TestStatusShowsOneApplicationWithItsObjects(t *testing.T) {
 	out = strings.ReplaceAll(out, e.namespace, "NAMESPACE")
 	contains(t, out,
 		"Application  NAMESPACE/shop\n",
-		"Repository   https://bob:xxxxx@git.example.com/shop.git\n",
+		"Repository   https://git.example.com/shop.git\n",
 		"Path         deploy/prod at main\n",
 		"Policy       automated, prune, self-heal\n",
 		"Sync         OutOfSync, 1 of 3 objects with 3f2a1b7; the newer 9988776 cannot be used\n",
@@ -118,7 +118,7 @@ func TestStatusListsApplications(t *testing.T) {
 	all, _ := e.run(t, 0, "status")
 	contains(t, all, e.namespace)
 	wide, _ := e.run(t, 0, "status", "-n", e.namespace, "-o", "wide")
-	contains(t, wide, "LAST SYNC", "REPOSITORY", "https://bob:xxxxx@git.example.com/shop.git  deploy/prod  main")
+	contains(t, wide, "LAST SYNC", "REPOSITORY", "https://git.example.com/shop.git  deploy/prod  main")
 	absent(t, wide, "s3cret")
 }
 
