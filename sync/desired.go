@@ -130,8 +130,11 @@ func newDesired(o source.Object, app types.NamespacedName, namespace string, kin
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	d := &Desired{ID: id, GVK: gvk, Origin: o.Place(), yields: yields(u)}
+	_, err := yieldPolicies(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
 	setOwn(u, app, id)
-	var err error
 	if d.json, err = json.Marshal(u.Object); err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}

@@ -244,7 +244,7 @@ func TestClaimedObjectsAreRefused(t *testing.T) {
 func TestFieldPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n  query: first\n"}, "first")
+	commit := w.git.Commit(map[string]string{"shop/own.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: own, annotations: {trueup.dev/yield: .data.mode}}, data: {mode: production, level: low}}", "shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n  query: first\n"}, "first")
 	group := ""
 	w.app("shop", func(app *v1alpha1.Application) {
 		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{
@@ -259,6 +259,11 @@ func TestFieldPolicies(t *testing.T) {
 	if _, err := w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(context.Background(), "settings", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "some-operator"}); err != nil {
 		t.Fatal(err)
 	}
+	// What an object says of itself holds for that object alone, and for that field alone.
+	w.write("some-operator", "own", "theirs")
+	w.eventually("theirs low", func() string {
+		return w.kubectl("get", "configmap", "own", "-o", "jsonpath={.data.mode} {.data.level}")
+	})
 	want := map[string]string{".data.mode": "Yield", ".data.level": "Hold", ".data.size": "Yield", ".data.note": "Yield", ".data.query": "Yield"}
 	w.until("shop", func(app *v1alpha1.Application) error {
 		for path, decision := range want {
@@ -276,6 +281,9 @@ func TestFieldPolicies(t *testing.T) {
 	w.eventually("theirs theirs theirs theirs 1", func() string {
 		return w.kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.mode} {.data.level} {.data.size} {.data.note} {.data.more}")
 	})
+	if got := w.setting("own"); got != "theirs" {
+		t.Errorf("the field that the object yields: got %s, want theirs", got)
+	}
 	// The person's word on the mode is for one manager only: another's change is healed.
 	w.write("another-operator", "settings", "broken")
 	w.eventually("production", func() string { return w.setting("settings") })
