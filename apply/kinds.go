@@ -33,10 +33,13 @@ type Kinds struct {
 	client discovery.DiscoveryInterface
 	clock  clock.PassiveClock
 
+	asking sync.Mutex // held while the API server is asked
+
 	mu      sync.Mutex
 	kinds   map[schema.GroupVersionKind]Kind
 	failed  map[schema.GroupVersion]error
 	stale   bool
+	resets  int
 	askedAt time.Time
 
 	status atomic.Pointer[map[schema.GroupKind]bool] // whether the kinds of the last answer have a status
@@ -54,28 +57,54 @@ func NewKinds(client discovery.DiscoveryInterface, clock clock.PassiveClock) *Ki
 func (k *Kinds) Reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.stale = true
+	k.stale, k.resets = true, k.resets+1
 }
 
-// Of returns how gvk is served. The error is a *meta.NoKindMatchError when no API server serves it, or says that the
+// Of returns how gvk is served. What is known is answered at once, and asked again beside that. The error is a *meta.NoKindMatchError when no API server serves it, or says that the
 // group could not be asked. It may ask the API server, and blocks while it does.
 func (k *Kinds) Of(gvk schema.GroupVersionKind) (Kind, error) {
+	kind, err, fresh := k.known(gvk)
+	switch {
+	case fresh:
+		return kind, err
+	case err == nil:
+		if k.asking.TryLock() { // else somebody asks already
+			k.asking.Unlock()
+			go func() { _ = k.ask() }() // a slow answer must not hold up what is known
+		}
+		return kind, nil
+	}
+	if askErr := k.ask(); askErr != nil {
+		return Kind{}, askErr
+	}
+	kind, err, _ = k.known(gvk)
+	return kind, err
+}
+
+// Gone asks the API server anew, and reports whether it answers that it does not serve gvk. It blocks while it does.
+func (k *Kinds) Gone(gvk schema.GroupVersionKind) bool {
+	k.Reset()
+	if k.ask() != nil {
+		return false
+	}
+	_, err, _ := k.known(gvk)
+	return meta.IsNoMatchError(err)
+}
+
+// known answers from what was asked last; fresh is false where it is time to ask again.
+func (k *Kinds) known(gvk schema.GroupVersionKind) (kind Kind, err error, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	kind, known := k.kinds[gvk]
-	if k.stale || !known && k.clock.Since(k.askedAt) >= askAgain {
-		if err := k.ask(); err != nil && !known {
-			return Kind{}, err
-		}
-		kind, known = k.kinds[gvk]
+	switch {
+	case known:
+		return kind, nil, !k.stale
+	case k.failed[gvk.GroupVersion()] != nil:
+		err = fmt.Errorf("discovering %s: %w", gvk.GroupVersion(), k.failed[gvk.GroupVersion()])
+	default:
+		err = &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 	}
-	if known {
-		return kind, nil
-	}
-	if err := k.failed[gvk.GroupVersion()]; err != nil {
-		return Kind{}, fmt.Errorf("discovering %s: %w", gvk.GroupVersion(), err)
-	}
-	return Kind{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	return Kind{}, err, !k.stale && k.clock.Since(k.askedAt) < askAgain
 }
 
 // HasStatus returns whether objects of a kind have a status, in any version, as the last answer of the API server said;
@@ -103,14 +132,31 @@ func (k *Kinds) All() ([]schema.GroupVersionKind, error) {
 	return all, nil
 }
 
+// ask asks the API server, one at a time; whoever has waited for another's question takes its answer.
 func (k *Kinds) ask() error {
-	k.askedAt = k.clock.Now()
+	asked := k.clock.Now()
+	k.asking.Lock()
+	defer k.asking.Unlock()
+	k.mu.Lock()
+	answered, resets := !k.stale && k.askedAt.After(asked), k.resets
+	k.mu.Unlock()
+	if answered {
+		return nil
+	}
 	_, lists, err := k.client.ServerGroupsAndResources()
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
 		return fmt.Errorf("discovering the API server's kinds: %w", err)
 	}
-	kinds := parse(lists)
+	k.take(parse(lists), partial, resets)
+	return nil
+}
+
+// take keeps an answer, and what was known of the groups that did not answer. It is stale already where Reset was called
+// since the question.
+func (k *Kinds) take(kinds map[schema.GroupVersionKind]Kind, partial *discovery.ErrGroupDiscoveryFailed, resets int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.failed = nil
 	if partial != nil {
 		k.failed = partial.Groups
@@ -120,13 +166,12 @@ func (k *Kinds) ask() error {
 			}
 		}
 	}
-	k.kinds, k.stale = kinds, false
+	k.kinds, k.stale, k.askedAt = kinds, k.resets != resets, k.clock.Now()
 	status := make(map[schema.GroupKind]bool, len(kinds))
 	for gvk, kind := range kinds {
 		status[gvk.GroupKind()] = status[gvk.GroupKind()] || kind.HasStatus
 	}
 	k.status.Store(&status)
-	return nil
 }
 
 func parse(lists []*metav1.APIResourceList) map[schema.GroupVersionKind]Kind {

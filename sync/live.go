@@ -192,15 +192,14 @@ func (l *live) informer(gvk schema.GroupVersionKind, kind apply.Kind) (cache.Sha
 // failed notes why a kind cannot be listed or watched. A kind that is no longer served is dropped, so that nobody
 // takes what was last seen of it for the present.
 func (l *live) failed(gk schema.GroupKind, err error) {
+	gvk, versionErr := l.version(gk)
+	gone := versionErr == nil && apierrors.IsNotFound(err) && l.kinds.Gone(gvk)
 	l.mu.Lock()
 	w, ok := l.watches[gk]
 	if ok {
 		w.err = fmt.Errorf("listing %s: %w", gk.Kind, err)
-		if apierrors.IsNotFound(err) {
-			l.kinds.Reset()
-			if _, err := l.kinds.Of(w.gvk); meta.IsNoMatchError(err) {
-				l.drop(gk)
-			}
+		if gone {
+			l.drop(gk)
 		}
 	}
 	report := ok && !w.informer.HasSynced() || ok && l.watches[gk] == nil
