@@ -1,8 +1,16 @@
 package sync
 
 import (
+	"os"
 	"testing"
+
+	"github.com/trueup/trueup/source"
 )
+
+func TestMain(m *testing.M) {
+	source.Main()
+	os.Exit(m.Run())
+}
 
 const deployment = `apiVersion: apps/v1
 kind: Deployment

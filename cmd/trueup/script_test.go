@@ -4,9 +4,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/trueup/trueup/source"
 )
 
 func TestMain(m *testing.M) {
+	source.Main()
 	testscript.Main(m, map[string]func(){"trueup": main})
 }
 
