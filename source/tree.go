@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // Limits of one render. They are far above what people keep in a folder of manifests and bound the memory and time that
@@ -291,30 +293,11 @@ func describeFolders(parent, missing string, names []string) string {
 // nearest returns up to n of names, those most like wanted first.
 func nearest(wanted string, names []string, n int) []string {
 	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int { return distance(wanted, a) - distance(wanted, b) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return levenshtein.ComputeDistance(wanted, a) - levenshtein.ComputeDistance(wanted, b)
+	})
 	if len(names) > n {
 		return append(names[:n:n], fmt.Sprintf("and %d more", len(names)-n))
 	}
 	return names
-}
-
-// distance is how many letters have to change to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

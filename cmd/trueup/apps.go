@@ -23,6 +23,16 @@ func addNamespaceFlag(cmd *cobra.Command, namespace *string, value, usage string
 
 const namespaceUsage = "namespace of the Application (default: where its name is found)"
 
+// openApp connects to the cluster and returns it with the Application called name, as findApp finds it.
+func (c *cli) openApp(cmd *cobra.Command, namespace, name string) (*cluster, *v1alpha1.Application, error) {
+	cl, err := c.connect(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := cl.findApp(cmd.Context(), namespace, name)
+	return cl, app, err
+}
+
 // findApp returns the Application called name: in namespace, or without one in the namespace of the kubeconfig's context,
 // or else where there is exactly one of that name. The error says what to type instead.
 func (cl *cluster) findApp(ctx context.Context, namespace, name string) (*v1alpha1.Application, error) {

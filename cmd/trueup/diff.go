@@ -36,11 +36,7 @@ The exit code is 0 when everything is in sync, 1 when something differs, and 2 w
 		Args:              exactlyOneApp,
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), namespace, args[0])
+			cl, app, err := c.openApp(cmd, namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,7 +107,7 @@ func nearest(typed string, names []string) []string {
 	var near []candidate
 	bound := max(2, len(typed)/3)
 	for _, name := range names {
-		d := editDistance(strings.ToLower(typed), strings.ToLower(name))
+		d := levenshtein.ComputeDistance(strings.ToLower(typed), strings.ToLower(name))
 		if d > bound && strings.HasPrefix(name, typed) {
 			d = bound
 		}
@@ -120,27 +121,6 @@ func nearest(typed string, names []string) []string {
 		result = append(result, c.name)
 	}
 	return result
-}
-
-// editDistance counts the bytes to insert, delete or replace to get from a to b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // orList joins words as English does: a, b or c.

@@ -38,11 +38,7 @@ A time is when the owner last wrote to the object. Write NAMESPACE/KIND/NAME whe
 		},
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), namespace, args[0])
+			cl, app, err := c.openApp(cmd, namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -25,11 +25,7 @@ what the agent finds.`,
 		Args:              exactlyOneApp,
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), namespace, args[0])
+			cl, app, err := c.openApp(cmd, namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -42,11 +42,7 @@ With --wait the exit code is 0 when the sync has gone through, and 1 when it has
 		Args:              exactlyOneApp,
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), opts.namespace, args[0])
+			cl, app, err := c.openApp(cmd, opts.namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -40,11 +40,7 @@ The exit code is 0 when it is so, and 1 when the time is over.`,
 			if !opts.synced && !opts.healthy {
 				opts.synced, opts.healthy = true, true
 			}
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), opts.namespace, args[0])
+			cl, app, err := c.openApp(cmd, opts.namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -47,11 +47,7 @@ for any error.`,
 		},
 		ValidArgsFunction: c.completeApps,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cl, err := c.connect(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			app, err := cl.findApp(cmd.Context(), opts.namespace, args[0])
+			cl, app, err := c.openApp(cmd, opts.namespace, args[0])
 			if err != nil {
 				return err
 			}
