@@ -5,7 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
 )
 
 // Auth holds the credentials for one repository. The zero value has none. It never prints what it holds.
@@ -20,10 +24,19 @@ type Auth struct {
 	GitHubApp          *GitHubApp
 }
 
-// AuthFromSecret returns the credentials in a Secret's data. The keys are those that Flux uses: username and password,
-// bearerToken, identity (with password, if it is encrypted) and known_hosts, ca.crt; githubAppID,
-// githubAppInstallationID, githubAppPrivateKey and githubAppBaseURL. The key proxy is Argo CD's.
+// authKeys are the keys that credentials are made of. They are those that Flux uses; proxy is Argo CD's.
+var authKeys = []string{
+	"username", "password", "bearerToken", "identity", "known_hosts", "ca.crt", "proxy",
+	"githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppBaseURL",
+}
+
+// AuthFromSecret returns the credentials in a Secret's data: username and password, bearerToken, identity (with password,
+// if it is encrypted) and known_hosts, ca.crt; githubAppID, githubAppInstallationID, githubAppPrivateKey and
+// githubAppBaseURL; proxy. It is an error if there is none of them: whoever names a Secret wants it to count.
 func AuthFromSecret(data map[string][]byte) (Auth, error) {
+	if !slices.ContainsFunc(authKeys, func(key string) bool { return len(data[key]) > 0 }) {
+		return Auth{}, fmt.Errorf("the Secret has none of the keys that hold credentials: set some of %s", strings.Join(authKeys, ", "))
+	}
 	a := Auth{
 		Username:    string(data["username"]),
 		Password:    string(data["password"]),
@@ -56,6 +69,9 @@ func AuthFromSecret(data map[string][]byte) (Auth, error) {
 	}
 	return a, nil
 }
+
+// IsZero reports whether there are no credentials, nor anything else to go by.
+func (a Auth) IsZero() bool { return reflect.ValueOf(a).IsZero() }
 
 const hidden = "credentials (hidden)"
 

@@ -146,7 +146,7 @@ func TestAuthFromSecret(t *testing.T) {
 		want Auth
 		err  string
 	}{
-		"nothing":                      {data: data()},
+		"nothing":                      {data: data(), err: "none of the keys that hold credentials: set some of username, password, bearerToken, identity, known_hosts, ca.crt, proxy, githubAppID, githubAppInstallationID, githubAppPrivateKey, githubAppBaseURL"},
 		"basic":                        {data: data("username", "a", "password", "b"), want: Auth{Username: "a", Password: "b"}},
 		"bearer":                       {data: data("bearerToken", "a"), want: Auth{BearerToken: "a"}},
 		"an SSH key":                   {data: data("identity", "a", "known_hosts", "b"), want: Auth{Identity: []byte("a"), KnownHosts: []byte("b")}},
@@ -161,7 +161,8 @@ func TestAuthFromSecret(t *testing.T) {
 		"a proxy":                         {data: data("proxy", "http://p:1"), want: Auth{Proxy: "http://p:1"}},
 		"a username without password":     {data: data("username", "a"), err: "username but not password"},
 		"both a token and a password":     {data: data("username", "a", "password", "b", "bearerToken", "c"), err: "both the keys bearerToken and password"},
-		"keys of others are left alone":   {data: data("identity.pub", "x", "other", "y")},
+		"keys of others are left alone":   {data: data("identity.pub", "x", "other", "y", "username", "a", "password", "b"), want: Auth{Username: "a", Password: "b"}},
+		"keys of others alone":            {data: data("identity.pub", "x", "url", "y", "password", ""), err: "none of the keys"},
 		"a password alone is fine (PATs)": {data: data("password", "b"), want: Auth{Password: "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

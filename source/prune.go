@@ -10,7 +10,7 @@ import (
 )
 
 // touch notes on disk, where the next process finds it, when a clone was used.
-func (r *Repositories) touch(repo *repository) {
+func (r *clones) touch(repo *repository) {
 	if now := r.opts.Clock.Now(); now.Sub(repo.used) > time.Hour {
 		// There may be no folder yet, and at worst the clone is fetched again.
 		_ = os.Chtimes(repo.clone.dir, now, now)
@@ -20,7 +20,7 @@ func (r *Repositories) touch(repo *repository) {
 
 // Prune removes the clones that nobody has used for a while, by this process or an earlier one, and returns how many. It
 // makes the others wait while it does, for as long as removing files takes.
-func (r *Repositories) Prune(unused time.Duration) (removed int, err error) {
+func (r *clones) Prune(unused time.Duration) (removed int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	used := map[string]bool{}

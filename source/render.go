@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -51,6 +50,8 @@ type Rendered struct {
 	// Empty says why there are no objects, for people: that nothing in the folder is a manifest, or that the manifests
 	// are all empty. It is "" if there are objects.
 	Empty string
+	// Secrets are texts in the objects that came from secret variables: nothing that is shown of them may have them in it.
+	Secrets []string
 }
 
 // Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, plain manifests
@@ -119,7 +120,8 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	if err != nil {
 		return nil, err
 	}
-	return rendered, opts.Substitute.apply(rendered.Objects)
+	rendered.Secrets, err = opts.Substitute.apply(rendered.Objects)
+	return rendered, err
 }
 
 // kustomizationFile returns the path of the kustomization file of dir, "" if there is none.
@@ -156,23 +158,4 @@ func WriteYAML(w io.Writer, objects []Object) error {
 		}
 	}
 	return nil
-}
-
-// Duplicates returns an error that names both places for each two objects that are one to the API server: of the same
-// group, kind, namespace and name. namespace returns the namespace an object will be in, "" for a cluster-scoped one.
-func Duplicates(objects []Object, namespace func(Object) string) error {
-	type identity struct{ group, kind, namespace, name string }
-	first := map[identity]Object{}
-	var errs []error
-	for _, o := range objects {
-		id := identity{o.GroupVersionKind().Group, o.GetKind(), namespace(o), o.GetName()}
-		before, twice := first[id]
-		if !twice {
-			first[id] = o
-			continue
-		}
-		name := path.Join(id.namespace, id.name)
-		errs = append(errs, fmt.Errorf("%s %s is defined twice: in %s and in %s", id.kind, name, before.Place(), o.Place()))
-	}
-	return errors.Join(errs...)
 }

@@ -84,12 +84,12 @@ func TestRenderAFolderOfManifests(t *testing.T) {
 		"app/README.md":        "# kind: x",
 		"app/values.yaml":      "x: 1\n",
 		"app/comments.yaml":    "# nothing\n",
-		"app/link.yaml":        "-> ../shared/s.yaml",
+		"app/link.yaml":        "-> ../common/s.yaml",
 		"app/sub/e.yaml":       configMap("e", "1"),
 		"app/sub/deep/f.yaml":  configMap("f", "1"),
 		"app/sub/no.yaml.tmpl": "{{",
-		"shared/s.yaml":        configMap("s", "1"),
-		"shared/dir":           "-> ../app/sub",
+		"common/s.yaml":        configMap("s", "1"),
+		"common/dir":           "-> ../app/sub",
 		"empty/README.md":      "nothing",
 		"comments/a.yaml":      "# nothing\n---\n# here\n",
 		"list/a.yaml":          "apiVersion: v1\nkind: List\nitems: []\n",
@@ -106,7 +106,7 @@ func TestRenderAFolderOfManifests(t *testing.T) {
 		"the files of one folder":        {dir: "app", want: flat},
 		"with the folders below":         {dir: "app", opts: Directory{Recurse: true}, want: append(slices.Clone(flat), sub...)},
 		"a path with dots":               {dir: "./app/../app/", want: flat},
-		"through a link to a folder":     {dir: "shared/dir", want: []string{"ConfigMap/e@shared/dir/e.yaml:1"}},
+		"through a link to a folder":     {dir: "common/dir", want: []string{"ConfigMap/e@common/dir/e.yaml:1"}},
 		"include":                        {dir: "app", opts: Directory{Include: "*.yml"}, want: flat[:1]},
 		"include of several":             {dir: "app", opts: Directory{Include: "{a,b}.y*ml"}, want: flat[:3]},
 		"exclude":                        {dir: "app", opts: Directory{Exclude: "[b-z]*"}, want: flat[:1]},
@@ -364,30 +364,3 @@ func TestRenderEndsWithItsContext(t *testing.T) {
 		t.Errorf("Render = %v, want context.Canceled", err)
 	}
 }
-
-func TestDuplicatesNamesBothFiles(t *testing.T) {
-	tree := commitTree(t, map[string]string{
-		"d/a.yaml": configMap("same", "1") + "---\n" + configMap("other", "1"),
-		"d/b.yaml": strings.Replace(configMap("same", "2"), "name:", "namespace: shop\n  name:", 1),
-		"d/c.yaml": "apiVersion: apps/v1\nkind: ConfigMap\nmetadata: {name: other}\n",
-	})
-	rendered, err := Render(t.Context(), tree, "d", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inShop := func(o Object) string {
-		if ns := o.GetNamespace(); ns != "" {
-			return ns
-		}
-		return "shop"
-	}
-	err = Duplicates(rendered.Objects, inShop)
-	if want := "ConfigMap shop/same is defined twice: in d/a.yaml:1 and in d/b.yaml:1"; err == nil || err.Error() != want {
-		t.Errorf("Duplicates = %v, want %s", err, want)
-	}
-	if err := Duplicates(rendered.Objects, Object.namespace); err != nil {
-		t.Errorf("in different namespaces: %v", err)
-	}
-}
-
-func (o Object) namespace() string { return o.GetNamespace() }

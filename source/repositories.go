@@ -34,10 +34,6 @@ type RepositoriesOptions struct {
 	MaxBytes int64         // that one fetch may receive; 1 GiB by default
 	Clock    clock.PassiveClock
 
-	// Submodules, if set, switches submodules on: it returns the credentials for one. The URL comes from a repository, so
-	// an error is the way to refuse it; one of a folder of this machine is refused without asking. It may block.
-	Submodules func(ctx context.Context, url string) (Auth, error)
-
 	// OnRefs and OnFetch, if set, are called after each time a server was asked for its references or for objects. The
 	// URL has no credentials. They must not block.
 	OnRefs  func(url string, d time.Duration, err error)
@@ -47,6 +43,22 @@ type RepositoriesOptions struct {
 // Repositories are bare clones, one for each repository however many use it, below one folder. It may be used
 // concurrently. What it finds in the folder it goes on with; the folder must not be used by two at a time.
 type Repositories struct {
+	*clones
+	submodules SubmoduleAuth // nil switches submodules off
+}
+
+// SubmoduleAuth returns the credentials for a submodule. The URL comes from a repository, so an error is the way to
+// refuse it; one of a folder of this machine is refused without asking. It may block.
+type SubmoduleAuth func(ctx context.Context, url string) (Auth, error)
+
+// WithSubmodules returns the same repositories for a caller who wants submodules too: Resolve fetches them, and in a
+// Tree they are folders.
+func (r *Repositories) WithSubmodules(auth SubmoduleAuth) *Repositories {
+	return &Repositories{clones: r.clones, submodules: auth}
+}
+
+// clones are what all views of Repositories share.
+type clones struct {
 	dir    string
 	opts   RepositoriesOptions
 	tokens gitHubTokens
@@ -72,7 +84,7 @@ func NewRepositories(dir string, opts RepositoriesOptions) *Repositories {
 	if opts.OnFetch == nil {
 		opts.OnFetch = func(string, time.Duration, error) {}
 	}
-	return &Repositories{dir: dir, opts: opts, tokens: gitHubTokens{clock: opts.Clock}, repos: map[string]*repository{}}
+	return &Repositories{clones: &clones{dir: dir, opts: opts, tokens: gitHubTokens{clock: opts.Clock}, repos: map[string]*repository{}}}
 }
 
 // A repository is one of Repositories. Its references are kept for each set of credentials, so that nobody learns from
@@ -94,7 +106,7 @@ type askedRefs struct {
 	at   time.Time
 }
 
-func (r *Repositories) repository(rawURL string) (*repository, error) {
+func (r *clones) repository(rawURL string) (*repository, error) {
 	u, err := parseURL(rawURL)
 	if err != nil {
 		return nil, err
@@ -136,10 +148,10 @@ func (r *Repositories) resolve(ctx context.Context, url string, auth Auth, revis
 	}
 	rev, err := repo.resolve(ctx, access{u, auth}, revision, maxAge)
 	if err != nil {
-		return Revision{}, fmt.Errorf("resolving revision %q of %s: %w", revision, u, explainRemote(err, u, auth))
+		return Revision{}, fmt.Errorf("resolving revision %s of %s: %w", cmp.Or(revision, "HEAD"), u, explainRemote(err, u, auth))
 	}
 	if err := r.fetchSubmodules(ctx, url, rev.Commit, depth); err != nil {
-		return Revision{}, fmt.Errorf("resolving revision %q of %s: %w", revision, u, err)
+		return Revision{}, fmt.Errorf("resolving revision %s of %s: %w", cmp.Or(revision, "HEAD"), u, err)
 	}
 	return rev, nil
 }

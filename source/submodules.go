@@ -82,7 +82,7 @@ func (s *submodules) absolute(raw string) (string, error) {
 
 // open returns the files of the submodule at a path, false if it is not in its clone.
 func (s *submodules) open(name, commit string) (gitFiles, bool) {
-	if s.repositories.opts.Submodules == nil {
+	if s.repositories.submodules == nil {
 		return gitFiles{}, false
 	}
 	urls, err := s.urls()
@@ -110,7 +110,7 @@ func (r *Repositories) files(repo *repository, commit string) (gitFiles, error) 
 
 // fetchSubmodules makes sure that the clones of the submodules of a commit have them, and of their submodules.
 func (r *Repositories) fetchSubmodules(ctx context.Context, url, commit string, depth int) error {
-	if r.opts.Submodules == nil {
+	if r.submodules == nil {
 		return nil
 	}
 	repo, err := r.repository(url)
@@ -139,7 +139,7 @@ func (r *Repositories) fetchSubmodules(ctx context.Context, url, commit string, 
 		if depth == maxSubmoduleDepth {
 			return fmt.Errorf("submodule %s: submodules are nested more than %d deep", name, maxSubmoduleDepth)
 		}
-		auth, err := r.opts.Submodules(ctx, sub)
+		auth, err := r.submodules(ctx, sub)
 		if err != nil {
 			return fmt.Errorf("submodule %s: %w", name, err)
 		}

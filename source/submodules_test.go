@@ -44,7 +44,7 @@ func TestSubmodules(t *testing.T) {
 		return Auth{}, nil
 	}
 	dir := t.TempDir()
-	r := NewRepositories(dir, RepositoriesOptions{Submodules: credentials})
+	r := NewRepositories(dir, RepositoriesOptions{}).WithSubmodules(credentials)
 	if _, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "main", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +111,12 @@ func TestSubmodulesThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 			repo.CommitTo("main", "first", gitserver.Change{Path: "sub", Content: tc.commit, Gitlink: true}, gitmodules("sub", tc.url))
-			r := NewRepositories(t.TempDir(), RepositoriesOptions{Submodules: func(_ context.Context, url string) (Auth, error) {
+			r := NewRepositories(t.TempDir(), RepositoriesOptions{}).WithSubmodules(func(_ context.Context, url string) (Auth, error) {
 				if strings.Contains(url, "internal") {
 					return Auth{}, errors.New("not allowed")
 				}
 				return Auth{}, nil
-			}})
+			})
 			_, err := r.Resolve(t.Context(), repo.URL(), Auth{}, "main", 0)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Resolve = %v, want %q", err, tc.want)

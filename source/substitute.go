@@ -3,7 +3,9 @@ package source
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,17 +16,41 @@ import (
 // Substitute replaces ${name} in what was rendered, as Flux's postBuild does: in the YAML of each object, so that a value
 // may become a number or a boolean. Objects with the label or annotation of SubstituteAnnotation are left as they are.
 type Substitute struct {
-	Variables map[string]string // with none, nothing is replaced
+	Variables map[string]string // nil switches it off; with none set, only defaults are put in
+	Secret    map[string]bool   // names of variables whose values nobody may see
 	Strict    bool              // a variable that is not set and has no default is an error, not empty
+}
+
+// IsVariableName reports whether a variable may be called so.
+func IsVariableName(name string) bool {
+	for i := range len(name) {
+		if !isNameByte(name[i], i) {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // SubstituteAnnotation is Flux's: with the value "disabled" it keeps an object from being changed.
 const SubstituteAnnotation = "kustomize.toolkit.fluxcd.io/substitute"
 
-func (s Substitute) apply(objects []Object) error {
-	if len(s.Variables) == 0 {
-		return nil
+// apply replaces the variables in objects, and returns what secret ones have become in them.
+func (s Substitute) apply(objects []Object) (secrets []string, err error) {
+	if s.Variables == nil {
+		return nil, nil
 	}
+	run := &substitution{Substitute: s, secrets: map[string]bool{}}
+	err = run.apply(objects)
+	return slices.Sorted(maps.Keys(run.secrets)), err
+}
+
+// substitution is one run of a Substitute.
+type substitution struct {
+	Substitute
+	secrets map[string]bool // what secret variables were replaced by
+}
+
+func (s *substitution) apply(objects []Object) error {
 	for i, o := range objects {
 		if o.GetLabels()[SubstituteAnnotation] == "disabled" || o.GetAnnotations()[SubstituteAnnotation] == "disabled" {
 			continue
@@ -39,7 +65,7 @@ func (s Substitute) apply(objects []Object) error {
 }
 
 // object returns u with its variables replaced. Values may be secret: no error repeats them.
-func (s Substitute) object(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *substitution) object(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
 		return nil, err
@@ -66,7 +92,7 @@ func (s Substitute) object(u *unstructured.Unstructured) (*unstructured.Unstruct
 const maxNesting = 8
 
 // expand replaces the variables in text. $${ stands for ${.
-func (s Substitute) expand(text string, depth int) (string, error) {
+func (s *substitution) expand(text string, depth int) (string, error) {
 	if depth > maxNesting {
 		return "", fmt.Errorf("variables are nested more than %d deep", maxNesting)
 	}
@@ -118,7 +144,7 @@ func closingBrace(text string) int {
 }
 
 // variable returns the value of an expression: a name and what to do with its value.
-func (s Substitute) variable(expression string, depth int) (string, error) {
+func (s *substitution) variable(expression string, depth int) (string, error) {
 	rest, length := strings.CutPrefix(expression, "#")
 	n := 0
 	for n < len(rest) && isNameByte(rest[n], n) {
@@ -135,7 +161,7 @@ func (s Substitute) variable(expression string, depth int) (string, error) {
 	for _, op := range []string{":-", ":=", "-", "="} {
 		if word, ok := strings.CutPrefix(operation, op); ok {
 			if set && (value != "" || op[0] != ':') {
-				return value, nil
+				return s.used(name, value), nil
 			}
 			return s.expand(word, depth+1)
 		}
@@ -147,7 +173,15 @@ func (s Substitute) variable(expression string, depth int) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("${%s}: %q is no operation on a variable", name, abbreviate(operation))
 	}
-	return out, nil
+	return s.used(name, out), nil
+}
+
+// used notes what a secret variable is replaced by.
+func (s *substitution) used(name, text string) string {
+	if s.Secret[name] && text != "" {
+		s.secrets[text] = true
+	}
+	return text
 }
 
 func isNameByte(c byte, at int) bool {

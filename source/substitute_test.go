@@ -8,7 +8,7 @@ import (
 )
 
 func TestExpand(t *testing.T) {
-	s := Substitute{Variables: map[string]string{"name": "Shop", "empty": "", "_n1": "7", "path": "a/b/c.yaml", "u": "éa"}}
+	s := &substitution{Substitute: Substitute{Variables: map[string]string{"name": "Shop", "empty": "", "_n1": "7", "path": "a/b/c.yaml", "u": "éa"}}}
 	for in, want := range map[string]string{
 		"":                             "",
 		"no variable $name $ {x} $":    "no variable $name $ {x} $",
@@ -130,7 +130,7 @@ metadata:
 	if _, err := render("plain", Substitute{Variables: map[string]string{"paused": "x"}}); err != nil {
 		t.Errorf("not strict: %v", err)
 	}
-	big := Substitute{Variables: map[string]string{"secret": strings.Repeat("x", 11<<20)}}
+	big := &substitution{Substitute: Substitute{Variables: map[string]string{"secret": strings.Repeat("x", 11<<20)}}}
 	deep := strings.Repeat("${a:-", 100_000) + strings.Repeat("}", 100_000)
 	if _, err := big.expand(deep, 0); err == nil {
 		t.Error("deep nesting is expanded")
@@ -138,7 +138,7 @@ metadata:
 	if _, err := big.expand(strings.Repeat("${secret}", 1_000_000), 0); err == nil || !strings.Contains(err.Error(), "more than 10 MiB") {
 		t.Errorf("many of a large value: %v", err)
 	}
-	if _, err := render("bad", big); err == nil || !strings.Contains(err.Error(), "more than 10 MiB") {
+	if _, err := render("bad", big.Substitute); err == nil || !strings.Contains(err.Error(), "more than 10 MiB") {
 		t.Errorf("a large value: %v", err)
 	}
 }
@@ -148,9 +148,26 @@ func FuzzExpand(f *testing.F) {
 		f.Add(s, "value")
 	}
 	f.Fuzz(func(t *testing.T, text, value string) {
-		got, err := Substitute{Variables: map[string]string{"a": value}}.expand(text, 0)
+		got, err := (&substitution{Substitute: Substitute{Variables: map[string]string{"a": value}}}).expand(text, 0)
 		if err == nil && !strings.Contains(text, "${") && got != text {
 			t.Errorf("%q became %q without a variable in it", text, got)
 		}
 	})
+}
+
+// TestSecretsThatWereUsed is about what must not be shown of rendered objects.
+func TestSecretsThatWereUsed(t *testing.T) {
+	tree := commitTree(t, map[string]string{"d/a.yaml": configMap("a", `"${token^^}-${user}-${token:0:3}-${#token}-${none:-${user}}-${token:-x}-${quiet}"`)})
+	sub := Substitute{Variables: map[string]string{"token": "s3cret", "user": "ada", "quiet": "", "unused": "u"}, Secret: map[string]bool{"token": true, "quiet": true, "unused": true}, Strict: true}
+	got, err := Render(t.Context(), tree, "d", Options{Substitute: sub})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"S3CRET", "s3c", "s3cret"}, got.Secrets); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	defaults, err := Render(t.Context(), commitTree(t, map[string]string{"d/a.yaml": configMap("a", "${none:-x}")}), "d", Options{Substitute: Substitute{Variables: map[string]string{}, Strict: true}})
+	if err != nil || defaults.Objects[0].Object["data"].(map[string]any)["k"] != "x" {
+		t.Errorf("with no variable set, defaults are put in all the same: %v, %v", defaults, err)
+	}
 }

@@ -208,6 +208,7 @@ func (c *Controller) fail(l *look, step *Step, err error) *failure {
 	if advice := apply.Advice(class); advice != "" {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
+	err = l.snap.mask.error(err)
 	f := l.st.failures[step.ID]
 	if f == nil {
 		f = &failure{}

@@ -49,7 +49,7 @@ func TestRepositoryThatCannotBeReadChangesNothing(t *testing.T) {
 		"no-credentials":     {from(private.URL(), "", ""), v1alpha1.ConditionFetched, []string{"authentication failed: set the Secret's keys username and password"}},
 		"wrong-credentials":  {from(private.URL(), "", "wrong"), v1alpha1.ConditionFetched, []string{"authentication failed: the server does not take the Secret's keys username and password"}},
 		"no-such-secret":     {from(private.URL(), "", "forgotten"), v1alpha1.ConditionFetched, []string{"Secret " + w.ns + "/forgotten", "not found"}},
-		"senseless-secret":   {from(private.URL(), "", "senseless"), v1alpha1.ConditionFetched, []string{"authentication failed: set the Secret's keys username and password"}},
+		"senseless-secret":   {from(private.URL(), "", "senseless"), v1alpha1.ConditionFetched, []string{"Secret " + w.ns + "/senseless", "none of the keys that hold credentials: set some of username, password, bearerToken"}},
 		"path-absent":        {func(app *v1alpha1.Application) { app.Spec.Source.Path = "shpo" }, v1alpha1.ConditionRendered, []string{`path "shpo" does not exist`, "in its root there are shop"}},
 	} {
 		w.app(name, c.from)

@@ -3,6 +3,8 @@ package sync
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,20 +17,32 @@ import (
 
 func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	set := func(kind string, ok metav1.ConditionStatus, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
+		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(l.snap.mask.text(message), 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	switch {
 	case l.snap.fetchErr != nil:
 		set(v1alpha1.ConditionFetched, metav1.ConditionFalse, "FetchFailed", l.snap.fetchErr.Error())
-	case l.snap.set == nil && l.snap.renderErr == nil:
+	case l.snap.set == nil && l.snap.renderErr == nil && l.snap.verifyErr == nil:
 		set(v1alpha1.ConditionFetched, metav1.ConditionUnknown, "Fetching", l.blocked)
 	default:
 		set(v1alpha1.ConditionFetched, metav1.ConditionTrue, "Fetched", "the repository can be read")
 	}
 	switch {
+	case !l.verifies():
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionVerified)
+	case l.snap.verifyErr != nil:
+		set(v1alpha1.ConditionVerified, metav1.ConditionFalse, "Refused", l.refusal(s))
+	case len(s.Sync.Signatures) == 0 || l.snap.fetchErr != nil:
+		set(v1alpha1.ConditionVerified, metav1.ConditionUnknown, "NotFetched", "nothing has been verified yet")
+	default:
+		set(v1alpha1.ConditionVerified, metav1.ConditionTrue, "Verified", signedBy(s.Sync.Signatures))
+	}
+	switch {
 	case l.snap.renderErr != nil:
 		set(v1alpha1.ConditionRendered, metav1.ConditionFalse, "RenderFailed", fmt.Sprintf("commit %.7s: %v", l.snap.failed, l.snap.renderErr))
+	case l.snap.set == nil && l.snap.verifyErr != nil:
+		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotVerified", "nothing has been verified yet")
 	case l.snap.set == nil:
 		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", "nothing has been fetched yet")
 	default:
@@ -63,6 +77,29 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
 }
 
+// verifies reports whether something has to be signed.
+func (l *look) verifies() bool {
+	sources, _ := l.app.Spec.AllSources()
+	return slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return s.Verify != nil })
+}
+
+// refusal says why a revision is refused for its signature, and what runs on.
+func (l *look) refusal(s *v1alpha1.ApplicationStatus) string {
+	text := l.snap.verifyErr.Error()
+	if l.snap.set != nil {
+		text += fmt.Sprintf("; %s runs on", s.Sync.ShortRevision)
+	}
+	return text
+}
+
+func signedBy(signatures []v1alpha1.SignatureStatus) string {
+	var parts []string
+	for _, sig := range signatures {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s signed by %s", sig.Source, sig.Mode, sig.Signer)))
+	}
+	return strings.Join(parts, "; ")
+}
+
 func objectCount(n int) string {
 	if n == 1 {
 		return "1 object"
@@ -77,7 +114,7 @@ func (l *look) anyFailure() string {
 
 // readyMessage is one line on what is the matter: the first thing that a person has to look at.
 func readyMessage(s *v1alpha1.ApplicationStatus) string {
-	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionRendered, v1alpha1.ConditionHealthRules} {
+	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionVerified, v1alpha1.ConditionRendered, v1alpha1.ConditionHealthRules} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Message
 		}

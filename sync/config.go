@@ -3,6 +3,8 @@ package sync
 import (
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/trueup/trueup/health"
@@ -28,6 +30,11 @@ type Config struct {
 	GitTimeout time.Duration
 	// MaxRepositoryBytes bounds what one fetch may receive.
 	MaxRepositoryBytes int64
+	// CredentialsNamespace is where the Secrets are that hold credentials for all Applications; "" is nowhere.
+	CredentialsNamespace string
+	// SubmoduleHosts are globs of hosts that submodules may be on, besides the repository's own and those that there are
+	// credentials for. A host with another port than its scheme's has that port.
+	SubmoduleHosts []string
 	// MetricsAddress is where /metrics, /healthz and /readyz are served; "" is nowhere.
 	MetricsAddress string
 	// HealthRules judge objects of all Applications, before the shipped rules.
@@ -47,6 +54,7 @@ func DefaultConfig() Config {
 		Concurrency:          16,
 		GitTimeout:           time.Minute,
 		MaxRepositoryBytes:   1 << 30,
+		SubmoduleHosts:       []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"},
 		MetricsAddress:       ":8080",
 		LeaderElect:          true,
 		LeaderElectNamespace: "trueup",
@@ -69,6 +77,10 @@ func (c Config) Validate() error {
 	check(c.CacheDir != "", "cache-dir", "must name a folder")
 	check(c.GitTimeout >= time.Second, "git-timeout", "must be at least 1s, is %s", c.GitTimeout)
 	check(c.MaxRepositoryBytes > 0, "max-repository-size", "must be positive, is %d", c.MaxRepositoryBytes)
+	for _, pattern := range c.SubmoduleHosts {
+		_, err := path.Match(pattern, "")
+		check(err == nil && pattern != "" && !strings.Contains(pattern, "/"), "submodule-hosts", "%q is no host: write HOST, HOST:PORT or a glob such as *.example.com", pattern)
+	}
 	check(!c.LeaderElect || c.LeaderElectNamespace != "", "leader-elect-namespace", "must name a namespace while leader-elect is on")
 	if _, err := health.NewJudge(c.HealthRules, health.Options{}); err != nil {
 		errs = append(errs, healthRulesError("health-rules", err))

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,6 +35,8 @@ type Controller struct {
 	kinds        *apply.Kinds
 	writer       *apply.Writer
 	repositories *source.Repositories
+	templates    *templates
+	reader       *reader
 	metrics      *metrics
 	recorder     events.EventRecorder
 	causes       *rate.Limiter
@@ -72,6 +75,11 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		Timeout: config.GitTimeout, MaxBytes: config.MaxRepositoryBytes,
 		OnRefs: c.metrics.asked, OnFetch: c.metrics.fetched,
 	})
+	c.templates = newTemplates(clients, config.CredentialsNamespace, log, c.templateChanged)
+	c.reader = &reader{
+		clients: clients, repositories: c.repositories, templates: c.templates.all,
+		submoduleHosts: config.SubmoduleHosts, rendered: c.metrics.rendered,
+	}
 	c.metrics.watchApplications(c.applications)
 	c.judges = &judges{agent: judge, application: c.application, applications: c.applications, own: map[types.NamespacedName]ownRules{}}
 	c.live = newLive(clients, c.kinds, c.judges)
@@ -95,6 +103,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	go c.apps.RunWithContext(ctx)
 	definitions := c.definitionInformer()
 	go definitions.RunWithContext(ctx)
+	go c.templates.run(ctx)
 	go c.classes.run(ctx, c.claimsChanged)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
 	go wait.UntilWithContext(ctx, c.pruneClones, time.Hour)
@@ -251,6 +260,16 @@ func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
 		(old.DeletionTimestamp == nil) != (app.DeletionTimestamp == nil) {
 		c.states.of(key).wake()
 		c.queue.Add(key)
+	}
+}
+
+// templateChanged looks at Git for the Applications that a credential template is for.
+func (c *Controller) templateChanged(t source.Template) {
+	for _, app := range c.applications() {
+		sources, _ := app.Spec.AllSources()
+		if slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return s.SecretRef == nil && t.Covers(s.RepoURL) }) {
+			c.fetches.Add(types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
+		}
 	}
 }
 

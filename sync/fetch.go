@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trueup/trueup/diff"
@@ -22,7 +21,8 @@ func sourceDigest(app *v1alpha1.Application) string {
 	raw, err := json.Marshal(struct {
 		Source      v1alpha1.Source
 		Destination v1alpha1.Destination
-	}{app.Spec.Source, app.Spec.Destination})
+		Sources     []v1alpha1.Source `json:",omitempty"`
+	}{app.Spec.Source, app.Spec.Destination, app.Spec.Sources})
 	if err != nil {
 		return "" // not reached: these types always marshal
 	}
@@ -41,9 +41,14 @@ func (c *Controller) refresh(ctx context.Context, key types.NamespacedName) time
 	if ctx.Err() != nil {
 		return 0
 	}
-	if old == nil || !next.same(old) {
+	switch {
+	case old == nil || !next.same(old):
 		st.replace(next)
 		c.queue.Add(key)
+	case !slices.Equal(next.commits, old.commits):
+		// It only has to be said: Applications that this commit changes go first.
+		st.replace(next)
+		c.queue.AddAfter(key, unchangedAfter)
 	}
 	return c.nextLook(key, next)
 }
@@ -52,7 +57,7 @@ func (c *Controller) refresh(ctx context.Context, key types.NamespacedName) time
 func (c *Controller) nextLook(key types.NamespacedName, s *snapshot) time.Duration {
 	interval := c.config.PollInterval
 	switch {
-	case s.fetchErr != nil:
+	case s.fetchErr != nil, s.verifyErr != nil, errors.As(s.renderErr, &inputError{}):
 		return min(c.fetchBackoff.When(key), interval)
 	case s.set != nil && len(s.set.Unknown) > 0:
 		interval = min(interval, unknownKindsAgain)
@@ -64,10 +69,14 @@ func (c *Controller) nextLook(key types.NamespacedName, s *snapshot) time.Durati
 // unknownKindsAgain is how soon kinds that are not served are asked for again, besides when a definition arrives.
 const unknownKindsAgain = 15 * time.Second
 
-// same reports whether two snapshots lead to the same verdicts and the same report.
+// unchangedAfter is how long an Application waits that a commit does not change, to say that it is at that commit.
+const unchangedAfter = time.Second
+
+// same reports whether two snapshots lead to the same verdicts and the same report, but for the commits.
 func (s *snapshot) same(o *snapshot) bool {
-	return s.source == o.source && s.revision == o.revision && s.set == o.set && s.failed == o.failed && s.refresh == o.refresh && s.request == o.request &&
-		message(s.fetchErr) == message(o.fetchErr) && message(s.renderErr) == message(o.renderErr)
+	return s.source == o.source && s.set == o.set && s.versions == o.versions && s.failed == o.failed && s.refresh == o.refresh && s.request == o.request &&
+		slices.Equal(s.signatures, o.signatures) &&
+		sameMessage(s.fetchErr, o.fetchErr) && sameMessage(s.verifyErr, o.verifyErr) && sameMessage(s.renderErr, o.renderErr)
 }
 
 func sameMessage(a, b error) bool { return message(a) == message(b) }
@@ -90,35 +99,53 @@ func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *s
 	if next.refresh != refresh || next.request != request || old == nil {
 		next.refresh, next.request, maxAge = refresh, request, 0
 	}
-	next.fetchErr, next.renderErr, next.failed = nil, nil, ""
-	auth, err := c.auth(ctx, app)
+	next.fetchErr, next.verifyErr, next.renderErr, next.failed = nil, nil, nil, ""
+	picks, err := c.reader.resolve(ctx, app, nil, maxAge)
 	if err != nil {
 		next.fetchErr = err
-		return c.fallBack(ctx, app, auth, next)
+		return c.fallBack(ctx, app, next)
 	}
-	revision, err := c.repositories.Resolve(ctx, app.Spec.Source.RepoURL, auth, app.Spec.Source.TargetRevision, maxAge)
-	if err != nil {
-		next.fetchErr = err
-		return c.fallBack(ctx, app, auth, next)
+	if err := c.reader.verify(ctx, app, picks); err != nil {
+		next.verifyErr, next.failed = err, next.newest(picks)
+		return c.fallBack(ctx, app, next)
 	}
-	if err := c.render(ctx, app, revision.Commit, next); err != nil {
-		next.renderErr, next.failed = err, revision.Commit
-		return c.fallBack(ctx, app, auth, next)
+	if err := c.render(ctx, app, picks, next); err != nil {
+		next.renderErr, next.failed = err, next.newest(picks)
+		return c.fallBack(ctx, app, next)
 	}
 	return next
 }
 
+// newest names the picks that cannot be used by one commit: the first that is not in use.
+func (s *snapshot) newest(picks []*picked) string {
+	for i, p := range picks {
+		if len(s.commits) != len(picks) || s.commits[i] != p.revision.Commit {
+			return p.revision.Commit
+		}
+	}
+	return picks[0].revision.Commit
+}
+
 // fallBack returns to the last revision that was synced whole, where an agent that was just started cannot have a
-// newer one: so that healing goes on while Git is away or has a broken commit.
-func (c *Controller) fallBack(ctx context.Context, app *v1alpha1.Application, auth source.Auth, next *snapshot) *snapshot {
+// newer one: so that healing goes on while Git is away or has a commit that cannot be used. Of several sources it takes
+// all as they were then.
+func (c *Controller) fallBack(ctx context.Context, app *v1alpha1.Application, next *snapshot) *snapshot {
 	synced := app.Status.Sync
-	if next.set != nil || synced.SyncedRevision == "" || synced.SyncedSource != next.source {
+	if next.set != nil || synced.SyncedRevision == "" || !isSyncedSource(synced.SyncedSource, next.source) {
 		return next
 	}
-	err := c.render(ctx, app, synced.SyncedRevision, next)
+	commits := synced.SyncedRevisions
+	if len(commits) == 0 {
+		commits = []string{synced.SyncedRevision}
+	}
+	picks := c.reader.at(app, commits)
+	if picks == nil {
+		return next
+	}
+	err := c.render(ctx, app, picks, next)
 	if errors.Is(err, source.ErrNotFetched) {
-		if _, err = c.repositories.Resolve(ctx, app.Spec.Source.RepoURL, auth, synced.SyncedRevision, time.Hour); err == nil {
-			err = c.render(ctx, app, synced.SyncedRevision, next)
+		if picks, err = c.reader.resolve(ctx, app, commits, time.Hour); err == nil {
+			err = c.render(ctx, app, picks, next)
 		}
 	}
 	if err != nil {
@@ -127,60 +154,47 @@ func (c *Controller) fallBack(ctx context.Context, app *v1alpha1.Application, au
 	return next
 }
 
-// render reads one commit into next; on an error next keeps what it has.
-func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, commit string, next *snapshot) error {
-	if next.revision == commit && next.set != nil && len(next.set.Unknown) == 0 {
+// inputError says that something besides the repository cannot be read that a render needs.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+// render reads the commits of all sources into next; on an error next keeps what it has.
+func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, picks []*picked, next *snapshot) error {
+	vars, err := c.reader.variables(ctx, app)
+	if err != nil {
+		return inputError{err}
+	}
+	at := commits(picks)
+	known := next.set != nil && len(next.set.Unknown) == 0 && next.versions == vars.versions
+	if known && slices.Equal(next.commits, at) {
+		next.signatures = signatures(picks)
 		return nil
 	}
-	src := app.Spec.Source
-	tree, err := c.repositories.Tree(ctx, src.RepoURL, commit)
+	trees, err := c.reader.trees(ctx, picks)
 	if err != nil {
 		return err
 	}
-	if next.set != nil && len(next.set.Unknown) == 0 && next.footprint.Holds(tree) {
-		next.revision = commit
+	if known && hold(next.footprints, trees) {
+		next.commits, next.signatures = at, signatures(picks)
 		return nil
 	}
-	start := c.clock.Now()
-	rendered, err := source.Render(ctx, tree, src.Path, renderOptions(src))
-	c.metrics.rendered(c.clock.Since(start), err)
+	out, err := c.reader.render(ctx, picks, trees, vars)
 	if err != nil {
 		return err
 	}
+	secrets := newMask(out.secrets)
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
-	set, err := newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, c.kinds)
+	set, err := newDesiredSet(out.objects, key, app.Spec.Destination.Namespace, c.kinds)
 	if err != nil {
-		return err
+		return secrets.error(err)
 	}
 	// Kinds that are still unknown are no news.
-	if next.set == nil || !next.footprint.Holds(tree) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
-		next.set, next.footprint = set, source.NewFootprint(tree, rendered.Inputs)
+	if next.set == nil || next.versions != vars.versions || !hold(next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
+		next.set, next.footprints, next.mask = set, out.footprints, secrets
 	}
-	next.revision = commit
+	next.commits, next.versions, next.signatures = at, vars.versions, signatures(picks)
 	return nil
-}
-
-// auth reads the repository's credentials.
-func (c *Controller) auth(ctx context.Context, app *v1alpha1.Application) (source.Auth, error) {
-	return SourceAuth(ctx, c.clients, app)
-}
-
-// SourceAuth reads the credentials of an Application's repository from its Secret. It blocks for one request, and
-// sends none where the Application names no Secret.
-func SourceAuth(ctx context.Context, clients *Clients, app *v1alpha1.Application) (source.Auth, error) {
-	ref := app.Spec.Source.SecretRef
-	if ref == nil {
-		return source.Auth{}, nil
-	}
-	secret, err := clients.Kube.CoreV1().Secrets(app.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if err != nil {
-		return source.Auth{}, fmt.Errorf("reading the repository's credentials from Secret %s/%s: %w", app.Namespace, ref.Name, err)
-	}
-	auth, err := source.AuthFromSecret(secret.Data)
-	if err != nil {
-		return source.Auth{}, fmt.Errorf("reading the repository's credentials from Secret %s/%s: %w", app.Namespace, ref.Name, err)
-	}
-	return auth, nil
 }
 
 func renderOptions(s v1alpha1.Source) source.Options {

@@ -61,7 +61,7 @@ func newIdleWorld(t testing.TB, cluster *kubetest.Cluster, adjust ...func(*Confi
 	w.cacheDir = t.TempDir()
 	w.agentUser = w.serviceAccount()
 	w.config = DefaultConfig()
-	w.config.ApplicationNamespace = w.ns
+	w.config.ApplicationNamespace, w.config.CredentialsNamespace = w.ns, w.ns
 	w.config.PollInterval = time.Second
 	w.config.MetricsAddress = ""
 	w.config.LeaderElect = false

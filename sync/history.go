@@ -2,6 +2,7 @@ package sync
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -9,7 +10,7 @@ import (
 
 func (l *look) record(op *v1alpha1.OperationState) v1alpha1.SyncRecord {
 	r := v1alpha1.SyncRecord{
-		Revision: op.Revision, StartedAt: op.StartedAt, FinishedAt: *op.FinishedAt, InitiatedBy: "automated", Result: op.Phase,
+		Revision: op.Revision, Revisions: l.snap.revisions(), StartedAt: op.StartedAt, FinishedAt: *op.FinishedAt, InitiatedBy: "automated", Result: op.Phase,
 		Created: l.did.created, Updated: l.did.updated, Healed: l.did.healed, Pruned: l.did.pruned, Failed: l.did.failed,
 	}
 	switch {
@@ -31,7 +32,7 @@ const mergeWithin = time.Minute
 func record(history []v1alpha1.SyncRecord, r v1alpha1.SyncRecord) []v1alpha1.SyncRecord {
 	if len(history) > 0 {
 		last := history[0]
-		if last.InitiatedBy == "self-heal" && r.InitiatedBy == "self-heal" && last.Revision == r.Revision && last.Result == r.Result &&
+		if last.InitiatedBy == "self-heal" && r.InitiatedBy == "self-heal" && last.Revision == r.Revision && slices.Equal(last.Revisions, r.Revisions) && last.Result == r.Result &&
 			r.StartedAt.Sub(last.FinishedAt.Time) < mergeWithin {
 			r.StartedAt, r.Healed, r.Created = last.StartedAt, r.Healed+last.Healed, r.Created+last.Created
 			history = history[1:]

@@ -174,7 +174,7 @@ func (a *applicationInfo) Collect(ch chan<- prometheus.Metric) {
 			code = string(health.Unknown)
 		}
 		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, 1,
-			app.Namespace, app.Name, source.RedactURL(app.Spec.Source.RepoURL), s.Sync.ShortRevision, string(sync), code)
+			app.Namespace, app.Name, source.RedactURL(app.Spec.MainSource().RepoURL), s.Sync.ShortRevision, string(sync), code)
 	}
 }
 

@@ -59,24 +59,82 @@ type previewer struct {
 // previewAtOnce bounds the requests that run at once.
 const previewAtOnce = 8
 
-// Render reads an Application's source at a revision, "" for the one it was last compared with or else the one it
-// follows. It blocks on the Git server.
+// Newest, as a revision to render, is the one that each source of an Application follows, as it is now.
+const Newest = "the newest revision" // with blanks: no branch or tag is called so
+
+// Render reads an Application's sources at a revision: "" for those it was last compared with or else those it follows,
+// or Newest. It blocks on the Git servers. What the agent would refuse for its signature is an error here too.
 func Render(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, revision string) (commit string, rendered *source.Rendered, err error) {
-	auth, err := SourceAuth(ctx, clients, app)
+	revisions, err := renderedRevisions(app, revision)
 	if err != nil {
 		return "", nil, err
 	}
-	src := app.Spec.Source
-	resolved, err := repositories.Resolve(ctx, src.RepoURL, auth, cmp.Or(revision, app.Status.Sync.Revision, src.TargetRevision), time.Minute)
+	r := &reader{clients: clients, repositories: repositories, submoduleHosts: DefaultConfig().SubmoduleHosts}
+	r.templates = func(ctx context.Context) (source.Templates, error) { return readTemplates(ctx, clients, app.Namespace) }
+	picks, err := r.resolve(ctx, app, revisions, time.Minute)
 	if err != nil {
 		return "", nil, err
 	}
-	tree, err := repositories.Tree(ctx, src.RepoURL, resolved.Commit)
+	// What the agent compares with it has verified, and a commit is no tag any more.
+	if revision != "" || app.Status.Sync.Revision == "" {
+		if err := r.verify(ctx, app, picks); err != nil {
+			return "", nil, err
+		}
+	}
+	vars, err := r.variables(ctx, app)
 	if err != nil {
 		return "", nil, err
 	}
-	rendered, err = source.Render(ctx, tree, src.Path, renderOptions(src))
-	return resolved.Commit, rendered, err
+	trees, err := r.trees(ctx, picks)
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := r.render(ctx, picks, trees, vars)
+	if err != nil {
+		return "", nil, err
+	}
+	return picks[0].revision.Commit, out.merged(), nil
+}
+
+// renderedRevisions returns the revision to render of each source; none for those they follow.
+func renderedRevisions(app *v1alpha1.Application, revision string) ([]string, error) {
+	several := len(app.Spec.Sources) > 1
+	switch compared := app.Status.Sync; {
+	case revision == Newest:
+		return nil, nil
+	case revision != "" && several:
+		return nil, fmt.Errorf("%s/%s has %d sources, and a revision is of one: it can be told only how they stand together", app.Namespace, app.Name, len(app.Spec.Sources))
+	case revision != "":
+		return []string{revision}, nil
+	case several && len(compared.Revisions) == len(app.Spec.Sources):
+		return compared.Revisions, nil
+	case several || compared.Revision == "":
+		return nil, nil
+	default:
+		return []string{compared.Revision}, nil
+	}
+}
+
+// merged is the rendering as if there were one source.
+func (r *rendering) merged() *source.Rendered {
+	if len(r.rendered) == 1 {
+		return r.rendered[0]
+	}
+	all := &source.Rendered{Objects: r.objects, Secrets: r.secrets}
+	for i, one := range r.rendered {
+		name := fmt.Sprintf("sources[%d] ", r.footprints[i].source)
+		for _, in := range one.Inputs {
+			in.Path = name + in.Path
+			all.Inputs = append(all.Inputs, in)
+		}
+		for _, w := range one.Warnings {
+			all.Warnings = append(all.Warnings, name+w)
+		}
+		if one.Empty != "" && len(all.Objects) == 0 {
+			all.Empty = one.Empty
+		}
+	}
+	return all
 }
 
 // NewPreview tells what a sync of app to a revision would do ("" as in Render), as if a person had asked for it.

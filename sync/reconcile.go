@@ -161,7 +161,9 @@ func (c *Controller) inputOf(l *look) Input {
 	case asked != l.snap.request:
 		in.Request = nil // it waits for a look at Git: whoever asks wants what is there now
 	}
-	in.New = l.app.Status.Sync.SyncedRevision != l.snap.revision || l.app.Status.Sync.SyncedSource != l.source
+	synced := l.app.Status.Sync
+	in.New = synced.SyncedRevision != l.snap.revision() || !slices.Equal(synced.SyncedRevisions, l.snap.revisions()) ||
+		synced.SyncedSource != syncedSource(l.source, l.snap.versions)
 	policies, err := fieldPolicies(&l.app.Spec)
 	if err != nil {
 		l.block(err.Error())

@@ -24,6 +24,7 @@ import (
 func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error) {
 	status := l.status(c.clock.Now())
 	c.explain(ctx, l, status)
+	l.snap.mask.status(status)
 	c.metrics.state(l.key, l.st.steps)
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		return 0, err
@@ -148,7 +149,7 @@ func (c *Controller) progress(ctx context.Context, l *look, total int) func() {
 // running writes a running operation into the status. It is only news: that it fails is no reason to stop.
 func (c *Controller) running(ctx context.Context, l *look, message string) {
 	status := l.app.Status.DeepCopy()
-	status.OperationState = l.operation(v1alpha1.PhaseRunning, message)
+	status.OperationState = l.operation(v1alpha1.PhaseRunning, l.snap.mask.text(message))
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		c.log.Debug("reporting progress", "application", l.key.String(), "error", err)
 	}
@@ -156,7 +157,7 @@ func (c *Controller) running(ctx context.Context, l *look, message string) {
 
 func (l *look) operation(phase v1alpha1.Phase, message string) *v1alpha1.OperationState {
 	op := &v1alpha1.OperationState{
-		Phase: phase, Message: message, Revision: l.snap.revision,
+		Phase: phase, Message: message, Revision: l.snap.revision(),
 		StartedAt: metav1.NewTime(l.started).Rfc3339Copy(), Retries: l.st.retry.times,
 	}
 	if l.input.Request != nil {
@@ -168,7 +169,7 @@ func (l *look) operation(phase v1alpha1.Phase, message string) *v1alpha1.Operati
 // announce tells each change of state once, as an Event on the Application.
 func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 	tell := func(kind, reason, action, message string) {
-		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(message, 900))
+		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(l.snap.mask.text(message), 900))
 	}
 	old := &l.app.Status
 	begins := old.Sync.Status == "" && status.Sync.Status == v1alpha1.SyncUnknown // no news of an Application just made

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
-	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -42,16 +41,36 @@ type appState struct {
 
 // snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.
 type snapshot struct {
-	source    string // digest of the source and destination it was made for
-	revision  string // of set
-	set       *DesiredSet
-	footprint *source.Footprint // of the render that set is from
-	fetchErr  error             // why Git could not be read, last time
-	// renderErr says why failed, a newer commit than revision, gives no list of objects.
+	source     string   // digest of the sources and destination it was made for
+	commits    []string // of set, one for each source
+	set        *DesiredSet
+	footprints []footprint // of the renders that set is from
+	versions   string      // of what the variables in set are from
+	mask       *mask       // of what in set came from Secrets
+	signatures []v1alpha1.SignatureStatus
+	fetchErr   error // why Git could not be read, last time
+	verifyErr  error // why failed is not signed as it has to be
+	// renderErr says why failed, a newer commit than those in use, gives no list of objects.
 	renderErr error
 	failed    string
 	refresh   string // the refresh request that it answers
 	request   string // the sync request for which Git was looked at
+}
+
+// revision is the commit that stands for all of them: the first.
+func (s *snapshot) revision() string {
+	if len(s.commits) == 0 {
+		return ""
+	}
+	return s.commits[0]
+}
+
+// revisions are the commits of several sources; none where there is one source only.
+func (s *snapshot) revisions() []string {
+	if len(s.commits) < 2 {
+		return nil
+	}
+	return s.commits
 }
 
 // failure is an object that could not be written.

@@ -75,7 +75,7 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 			continue
 		}
 		if len(resources) < v1alpha1.MaxResources {
-			resources = append(resources, resource(step))
+			resources = append(resources, l.resource(step))
 		} else {
 			s.ResourcesOmitted++
 		}
@@ -118,12 +118,12 @@ func reference(id diff.ID) v1alpha1.ObjectReference {
 // maxMessage bounds what an object says about itself in the status.
 const maxMessage = 1024
 
-func resource(s *Step) v1alpha1.ResourceStatus {
+func (l *look) resource(s *Step) v1alpha1.ResourceStatus {
 	r := v1alpha1.ResourceStatus{ObjectReference: reference(s.ID), Sync: s.Sync, Health: string(s.Health.Code), Reason: s.Reason, Message: s.Message}
 	if s.Sync == v1alpha1.Synced && s.Reason != reasonByValue {
 		r.Reason, r.Message = s.Health.Reason, s.Health.Message
 	}
-	r.Message = truncate(r.Message, maxMessage)
+	r.Message = truncate(l.snap.mask.text(r.Message), maxMessage)
 	return r
 }
 
@@ -141,12 +141,12 @@ func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
 			continue // new in Git
 		}
-		d := fieldDrift(s.ID, loss.Path.String(), loss.Owner, string(loss.Verdict), loss.Reason)
+		d := fieldDrift(s.ID, l.snap.mask.text(loss.Path.String()), loss.Owner, string(loss.Verdict), loss.Reason)
 		d.HeldUntil, d.Times = l.st.heldUntil(s.Desired, loss, l.now)
 		out = append(out, d)
 	}
 	for _, e := range s.Comparison.Extras {
-		out = append(out, fieldDrift(s.ID, e.Path.String(), e.Owner, string(diff.Enforce), "added by "+e.Owner.String()))
+		out = append(out, fieldDrift(s.ID, l.snap.mask.text(e.Path.String()), e.Owner, string(diff.Enforce), "added by "+e.Owner.String()))
 	}
 	return out
 }
@@ -217,17 +217,21 @@ func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
 		s.Sync.Status = v1alpha1.SyncUnknown
 		return
 	}
-	s.Sync.Revision, s.Sync.ShortRevision = l.snap.revision, l.snap.revision[:min(7, len(l.snap.revision))]
+	commit := l.snap.revision()
+	s.Sync.Revision, s.Sync.ShortRevision, s.Sync.Revisions = commit, commit[:min(7, len(commit))], l.snap.revisions()
+	if l.snap.signatures != nil || !l.verifies() {
+		s.Sync.Signatures = l.snap.signatures // else it is the revision that was verified before a restart
+	}
 	switch {
 	case l.blocked != "" && s.Objects.OutOfSync == 0, s.Objects.Unknown > 0 && s.Objects.OutOfSync == 0:
 		s.Sync.Status = v1alpha1.SyncUnknown
-	case s.Objects.OutOfSync > 0, l.snap.renderErr != nil:
+	case s.Objects.OutOfSync > 0, l.snap.renderErr != nil, l.snap.verifyErr != nil:
 		s.Sync.Status = v1alpha1.OutOfSync
 	default:
 		s.Sync.Status = v1alpha1.Synced
 	}
 	if l.whole() {
-		s.Sync.SyncedRevision, s.Sync.SyncedSource = l.snap.revision, l.source
+		s.Sync.SyncedRevision, s.Sync.SyncedRevisions, s.Sync.SyncedSource = commit, l.snap.revisions(), syncedSource(l.source, l.snap.versions)
 	}
 	if l.blocked == "" {
 		s.Sync.SyncedObjects = l.budgetBase(s.Sync.SyncedObjects)
@@ -264,7 +268,7 @@ func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now ti
 		}
 		code, message, l.deciding = c, step.ID.String(), step
 		if step.Health.Message != "" {
-			message += ": " + truncate(step.Health.Message, maxMessage)
+			message += ": " + truncate(l.snap.mask.text(step.Health.Message), maxMessage)
 		}
 	}
 	if s.Health.Status != string(code) || s.Health.LastTransitionTime == nil {
@@ -333,6 +337,8 @@ func (l *look) unread() error {
 		return errors.New(l.blocked)
 	case l.snap.fetchErr != nil:
 		return l.snap.fetchErr
+	case l.snap.verifyErr != nil:
+		return l.snap.verifyErr
 	case l.snap.renderErr != nil:
 		return fmt.Errorf("commit %.7s: %w", l.snap.failed, l.snap.renderErr)
 	}

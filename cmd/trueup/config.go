@@ -54,6 +54,10 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.GitTimeout, "git-timeout", d.GitTimeout, "longest time that one conversation with a Git server may take")
 	flags.Var(&c.MaxRepositorySize, "max-repository-size", "most that one fetch may receive")
 
+	c.SubmoduleHosts = d.SubmoduleHosts
+	flags.StringVar(&c.CredentialsNamespace, "credentials-namespace", "", "namespace of the Secrets with credentials for all Applications, labelled trueup.dev/secret-type=repo-creds (default: $POD_NAMESPACE, or the one of the kubeconfig's context)")
+	flags.Var(list{&c.SubmoduleHosts}, "submodule-hosts", "hosts that submodules may be on besides the repository's own, separated by commas; * in one stands for anything")
+
 	flags.Var(healthRules{&c.HealthRules}, "health-rules", "list of health rules for the objects of all Applications, as YAML; best kept in the configuration file")
 
 	flags.StringVar(&c.ApplicationNamespace, "application-namespace", "", "look only at Applications of this namespace (default: all)")
@@ -77,6 +81,7 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 func (c *agentConfig) complete(home string) {
 	c.MaxRepositoryBytes = c.MaxRepositorySize.Value()
 	c.LeaderElectNamespace = cmp.Or(c.LeaderElectNamespace, home)
+	c.CredentialsNamespace = cmp.Or(c.CredentialsNamespace, home)
 	if c.Single.Repo != "" {
 		c.ApplicationNamespace = cmp.Or(c.ApplicationNamespace, home)
 	}
@@ -97,6 +102,7 @@ func (c *agentConfig) Validate() error {
 		c.Config.Validate(),
 		checkAddress("metrics-address", c.MetricsAddress),
 		checkName("application-namespace", c.ApplicationNamespace),
+		checkName("credentials-namespace", c.CredentialsNamespace),
 		checkName("leader-elect-namespace", c.LeaderElectNamespace),
 		c.Single.validate(),
 	)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 // dryRun tells what a sync would do to each object, and does nothing.
 func (s *syncing) dryRun(ctx context.Context, prune bool) error {
-	preview, err := s.cl.preview(ctx, s.app, cmp.Or(s.app.Spec.Source.TargetRevision, "HEAD"), prune)
+	preview, err := s.cl.preview(ctx, s.app, sync.Newest, prune)
 	if err != nil {
 		return err
 	}

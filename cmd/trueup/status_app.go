@@ -42,12 +42,8 @@ func describe(w io.Writer, p palette, app *v1alpha1.Application) {
 type headRow struct{ label, text string }
 
 func headRows(app *v1alpha1.Application, p palette) []headRow {
-	src, st := app.Spec.Source, app.Status
-	rows := []headRow{
-		{"Application", app.Namespace + "/" + app.Name},
-		{"Repository", source.RedactURL(src.RepoURL)},
-		{"Path", cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")},
-	}
+	st := app.Status
+	rows := append([]headRow{{"Application", app.Namespace + "/" + app.Name}}, sourceRows(app)...)
 	if ns := app.Spec.Destination.Namespace; ns != "" {
 		rows = append(rows, headRow{"Destination", "namespace " + ns})
 	}
@@ -58,11 +54,42 @@ func headRows(app *v1alpha1.Application, p palette) []headRow {
 		headRow{"Sync", join(p.paint(syncStyle(sync), string(sync)), syncWords(app))},
 		headRow{"Health", join(p.paint(healthStyle(health), health), healthWords(st.Health))},
 	)
+	for _, sig := range st.Sync.Signatures {
+		rows = append(rows, headRow{"Signed", strings.TrimSpace(fmt.Sprintf("%s %s by %s", sig.Source, sig.Mode, sig.Signer))})
+	}
 	if op := st.OperationState; op != nil {
 		rows = append(rows, headRow{"Operation", join(p.paint(phaseStyle(op.Phase), string(op.Phase)), operationWords(op))})
 	}
 	if text := message(app); text != "" && !isConditionMessage(app, text) {
 		rows = append(rows, headRow{"Message", text})
+	}
+	return rows
+}
+
+// sourceRows say where the Application comes from; of several sources, at which commit each of them is.
+func sourceRows(app *v1alpha1.Application) []headRow {
+	sources, _ := app.Spec.AllSources()
+	if len(sources) == 1 {
+		src := sources[0]
+		return []headRow{
+			{"Repository", source.RedactURL(src.RepoURL)},
+			{"Path", cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")},
+		}
+	}
+	var rows []headRow
+	for i, src := range sources {
+		text := source.RedactURL(src.RepoURL)
+		if src.IsRendered() {
+			text += ", path " + cmp.Or(src.Path, ".")
+		}
+		if src.Ref != "" {
+			text += ", as $" + src.Ref
+		}
+		text += " at " + cmp.Or(src.TargetRevision, "HEAD")
+		if commits := app.Status.Sync.Revisions; len(commits) == len(sources) {
+			text += ", which is " + shortRevision(commits[i])
+		}
+		rows = append(rows, headRow{fmt.Sprintf("Source %d", i), text})
 	}
 	return rows
 }

@@ -26,7 +26,7 @@ func listTable(apps []*v1alpha1.Application, wide bool) *table {
 		row := append([]cell{{text: app.Namespace}}, stateCells(app)...)
 		row = append(row, cell{text: age(app.CreationTimestamp)})
 		if wide {
-			src := app.Spec.Source
+			src := app.Spec.MainSource()
 			row = append(row, cell{text: lastSync(app)}, cell{text: source.RedactURL(src.RepoURL)},
 				cell{text: cmp.Or(src.Path, ".")}, cell{text: cmp.Or(src.TargetRevision, "HEAD")})
 		}

@@ -57,6 +57,9 @@ func (w *walk) application(subject Ref) {
 	case subject == (Ref{}) && w.app.Fetch.Error != "":
 		w.link(Ref{Kind: "Repository", Name: w.app.RepoURL}, w.app.Fetch.Since, "fetch: %s", w.app.Fetch.Error)
 		w.stuck("git ls-remote "+w.app.RepoURL, "%s cannot be fetched: %s", w.app.RepoURL, w.app.Fetch.Error)
+	case subject == (Ref{}) && w.app.Verify.Error != "":
+		w.link(Ref{Kind: "Revision", Name: w.app.Revision}, w.app.Verify.Since, "verify: %s", w.app.Verify.Error)
+		w.stuck("git verify-commit "+w.app.Revision, "revision %s is refused: %s", w.app.Revision, w.app.Verify.Error)
 	case subject == (Ref{}) && w.app.Render.Error != "":
 		w.link(Ref{Kind: "Revision", Name: w.app.Revision}, w.app.Render.Since, "render: %s", w.app.Render.Error)
 		w.stuck("trueup render "+w.app.Name, "revision %s cannot be rendered: %s", w.app.Revision, w.app.Render.Error)

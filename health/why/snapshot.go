@@ -44,7 +44,9 @@ type Application struct {
 	Namespace, Name string
 	RepoURL         string // without credentials
 	Revision        string
-	Fetch, Render   Step
+	Fetch           Step
+	Verify          Step // of a signature
+	Render          Step
 	Managed         []Managed // in the order in which they are applied
 }
 

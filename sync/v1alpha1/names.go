@@ -28,6 +28,11 @@ const (
 	// AnnotationRefresh, on an Application, asks to look at Git now; any new value counts as a new request.
 	AnnotationRefresh = "trueup.dev/refresh"
 
+	// LabelSecretType, with the value SecretTypeRepoCreds, makes a Secret in the agent's namespace a credential template:
+	// its credentials are for all repositories whose URL begins with its key url.
+	LabelSecretType     = "trueup.dev/secret-type"
+	SecretTypeRepoCreds = "repo-creds"
+
 	// FinalizerCascade, on an Application, prunes its objects before the Application itself goes away.
 	FinalizerCascade = "trueup.dev/cascade"
 )

@@ -21,6 +21,9 @@ const (
 	ConditionRendered = "Rendered"
 	// ConditionApplied says whether the last sync went through.
 	ConditionApplied = "Applied"
+	// ConditionVerified says whether the newest revision is signed by somebody who may; it is there while a source has
+	// verify. The name is Flux's.
+	ConditionVerified = "SourceVerified"
 	// ConditionHealthRules says whether spec.healthRules can be used; it is there while there are some.
 	ConditionHealthRules = "HealthRules"
 )
@@ -81,24 +84,44 @@ type ApplicationStatus struct {
 type SyncStatus struct {
 	// +optional
 	Status SyncCode `json:"status,omitempty"`
-	// Revision is the commit compared with.
+	// Revision is the commit compared with; of several sources that of the first.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// Revisions are the commits of several sources, in the order of spec.sources.
+	// +optional
+	Revisions []string `json:"revisions,omitempty"`
 	// ShortRevision is its first seven characters.
 	// +optional
 	ShortRevision string `json:"shortRevision,omitempty"`
 	// SyncedRevision is the commit of the last sync that went through whole.
 	// +optional
 	SyncedRevision string `json:"syncedRevision,omitempty"`
-	// SyncedSource is a digest of the source options of that sync.
+	// SyncedRevisions are the commits of several sources at that sync.
+	// +optional
+	SyncedRevisions []string `json:"syncedRevisions,omitempty"`
+	// SyncedSource is a digest of the source options of that sync, and of the versions of what its variables are from.
 	// +optional
 	SyncedSource string `json:"syncedSource,omitempty"`
 	// SyncedObjects is the number of objects after that sync, if no prune was held back then: the prune budget is a part of it.
 	// +optional
 	SyncedObjects int `json:"syncedObjects,omitempty"`
-	// FailedRevision is a newer commit that could not be rendered or applied; Revision runs on.
+	// FailedRevision is a newer commit that could not be verified, rendered or applied; Revision runs on.
 	// +optional
 	FailedRevision string `json:"failedRevision,omitempty"`
+	// Signatures say who signed the revision compared with, for each source that has verify.
+	// +optional
+	Signatures []SignatureStatus `json:"signatures,omitempty"`
+}
+
+// SignatureStatus says who signed the revision of a source.
+type SignatureStatus struct {
+	// Source is which of several sources it is, as sources[1].
+	// +optional
+	Source string `json:"source,omitempty"`
+	// Mode is what was verified: HEAD, Tag or TagAndHEAD.
+	Mode VerifyMode `json:"mode"`
+	// Signer is who signed it, and with which key.
+	Signer string `json:"signer"`
 }
 
 // HealthStatus is the worst health among the objects.
@@ -226,7 +249,10 @@ type RequestStatus struct {
 
 // SyncRecord is one sync that changed something.
 type SyncRecord struct {
-	Revision   string      `json:"revision"`
+	Revision string `json:"revision"`
+	// Revisions are the commits of several sources.
+	// +optional
+	Revisions  []string    `json:"revisions,omitempty"`
 	StartedAt  metav1.Time `json:"startedAt"`
 	FinishedAt metav1.Time `json:"finishedAt"`
 	// InitiatedBy is "automated", "self-heal" or who asked.

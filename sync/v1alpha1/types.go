@@ -34,9 +34,21 @@ type ApplicationList struct {
 }
 
 // ApplicationSpec is what a person declares.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.source) != has(self.sources)",message="set exactly one of source and sources"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.source.ref)",message="ref is for one of several sources: use it in sources"
 type ApplicationSpec struct {
 	// Source is where the desired manifests are.
-	Source Source `json:"source"`
+	// +optional
+	Source Source `json:"source,omitzero"`
+	// Sources are several places that the desired manifests come from together, in place of source. All of them are read
+	// before anything of them is used.
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.ref) || self.exists_one(o, has(o.ref) && o.ref == s.ref))",message="each ref must be there once only"
+	// +kubebuilder:validation:XValidation:rule="self.exists(s, !has(s.ref) || has(s.path))",message="at least one source must be rendered: one with a path or without a ref"
+	Sources []Source `json:"sources,omitempty"`
 	// Destination is where they go.
 	// +optional
 	Destination Destination `json:"destination,omitempty"`
@@ -114,7 +126,9 @@ type Source struct {
 	// +kubebuilder:validation:MaxLength=256
 	TargetRevision string `json:"targetRevision,omitempty"`
 	// SecretRef names a Secret beside the Application with the repository's credentials: username and password,
-	// bearerToken, identity and known_hosts, or ca.crt.
+	// bearerToken, identity and known_hosts, a GitHub App's githubAppID, githubAppInstallationID and githubAppPrivateKey,
+	// ca.crt or proxy. Without it the agent's credential templates are asked: Secrets in its namespace with the label
+	// trueup.dev/secret-type: repo-creds, whose key url is a prefix of the repository's.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 	// Directory has options for a folder of plain manifests.
@@ -123,6 +137,67 @@ type Source struct {
 	// Kustomize has overrides for a kustomization.
 	// +optional
 	Kustomize *Kustomize `json:"kustomize,omitempty"`
+	// Ref is the name by which others of the sources refer to files of this one, as in $values/prod.yaml. A source with a
+	// ref is rendered only if it has a path too.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	Ref string `json:"ref,omitempty"`
+	// Verify refuses commits and tags that nobody signed who may; the last good revision runs on.
+	// +optional
+	Verify *Verify `json:"verify,omitempty"`
+	// Submodules says whether submodules are fetched; they are by default. Their servers must be that of the repository,
+	// one that credentials are for, or one that the agent's setting submodule-hosts allows.
+	// +optional
+	Submodules *bool `json:"submodules,omitempty"`
+	// PostBuild replaces variables in what was rendered, as Flux does.
+	// +optional
+	PostBuild *PostBuild `json:"postBuild,omitempty"`
+}
+
+// VerifyMode says what must be signed.
+//
+// +kubebuilder:validation:Enum=HEAD;Tag;TagAndHEAD
+type VerifyMode string
+
+// Verify says what must be signed, and by whom.
+type Verify struct {
+	// Mode is HEAD (the commit), Tag (the annotated tag that targetRevision names) or TagAndHEAD (both).
+	// +optional
+	// +kubebuilder:default=HEAD
+	Mode VerifyMode `json:"mode,omitempty"`
+	// SecretRef names a Secret beside the Application with the public keys of those who may sign: SSH keys in the key
+	// allowed_signers, as ssh-keygen reads it; armored PGP keys in all other keys.
+	SecretRef SecretReference `json:"secretRef"`
+}
+
+// PostBuild replaces variables, ${name}, in what was rendered. A variable that is not set and has no default is an error;
+// $${ stands for ${. Objects with the annotation kustomize.toolkit.fluxcd.io/substitute: disabled are left as they are.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.substitute) || has(self.substituteFrom)",message="set substitute or substituteFrom"
+type PostBuild struct {
+	// Substitute are variables and their values; they win over those of substituteFrom.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=500
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",message="a variable's name has letters, digits and _ only, and does not begin with a digit"
+	Substitute map[string]string `json:"substitute,omitempty"`
+	// SubstituteFrom are ConfigMaps and Secrets beside the Application with further variables; later ones win. They are
+	// read anew with each look at the repository.
+	// +optional
+	// +kubebuilder:validation:MaxItems=20
+	SubstituteFrom []SubstituteReference `json:"substituteFrom,omitempty"`
+}
+
+// SubstituteReference names a ConfigMap or Secret whose keys are variables.
+type SubstituteReference struct {
+	// +kubebuilder:validation:Enum=ConfigMap;Secret
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Optional takes one that is not there for empty.
+	// +optional
+	Optional bool `json:"optional,omitempty"`
 }
 
 // SecretReference names a Secret in the Application's namespace.

@@ -1,0 +1,26 @@
+package v1alpha1
+
+import "fmt"
+
+// AllSources returns the sources, one or several, and what to call each in messages: nothing where there is only one.
+// They must not be changed.
+func (s *ApplicationSpec) AllSources() (sources []Source, names []string) {
+	if len(s.Sources) == 0 {
+		return []Source{s.Source}, []string{""}
+	}
+	for i := range s.Sources {
+		names = append(names, fmt.Sprintf("sources[%d]", i))
+	}
+	return s.Sources, names
+}
+
+// IsRendered reports whether a source gives objects; one that only has a ref does not.
+func (s *Source) IsRendered() bool { return s.Ref == "" || s.Path != "" }
+
+// MainSource is the source that stands for all of them where there is room for one: the first.
+func (s *ApplicationSpec) MainSource() *Source {
+	if len(s.Sources) == 0 {
+		return &s.Source
+	}
+	return &s.Sources[0]
+}
