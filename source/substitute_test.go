@@ -167,7 +167,7 @@ func TestSecretsThatWereUsed(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	defaults, err := Render(t.Context(), commitTree(t, map[string]string{"d/a.yaml": configMap("a", "${none:-x}")}), "d", Options{Substitute: Substitute{Variables: map[string]string{}, Strict: true}})
-	if err != nil || defaults.Objects[0].Object["data"].(map[string]any)["k"] != "x" {
+	if err != nil || defaults.Objects[0].Object["data"].(map[string]any)["key"] != "x" {
 		t.Errorf("with no variable set, defaults are put in all the same: %v, %v", defaults, err)
 	}
 }

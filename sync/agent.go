@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/source/webhook"
 )
 
 // Agent is a Controller with what it takes to run it for long: leader election, health checks and metrics.
@@ -76,6 +78,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		a.log.Info("serving", "address", listener.Addr().String())
 		go a.serve(ctx, cancel, listener)
+	}
+	if a.config.WebhookAddress != "" {
+		listener, err := net.Listen("tcp", a.config.WebhookAddress)
+		if err != nil {
+			return fmt.Errorf("webhook-address: %w", err)
+		}
+		a.receiveHooks(ctx, cancel, listener)
 	}
 	if a.config.LeaderElect {
 		return a.lead(ctx)
@@ -163,6 +172,28 @@ func (a *Agent) lead(ctx context.Context) error {
 		return err
 	}
 	return errLeaseLost
+}
+
+// receiveHooks starts to receive the calls of Git servers: by every agent, whether it is the leader or not.
+func (a *Agent) receiveHooks(ctx context.Context, fail context.CancelCauseFunc, listener net.Listener) {
+	c := a.controller
+	h := newHooks(a.config.WebhookSecrets, a.log, c.metrics.hooked, c.hooked)
+	var ready []string
+	for _, provider := range webhook.Providers() {
+		if _, err := h.secret(provider); err == nil {
+			ready = append(ready, string(provider))
+		}
+	}
+	a.log.Info("receiving webhook calls", "address", listener.Addr().String(), "providers", strings.Join(ready, ","))
+	if len(ready) == 0 {
+		a.log.Error("every webhook call will be refused: there is no secret; add a file for a provider, such as github", "folder", a.config.WebhookSecrets)
+	}
+	go c.relay(ctx)
+	go func() {
+		if err := h.serve(ctx, listener); err != nil {
+			fail(fmt.Errorf("receiving webhook calls: %w", err))
+		}
+	}()
 }
 
 func (a *Agent) serve(ctx context.Context, fail context.CancelCauseFunc, listener net.Listener) {

@@ -37,6 +37,10 @@ type Config struct {
 	SubmoduleHosts []string
 	// MetricsAddress is where /metrics, /healthz and /readyz are served; "" is nowhere.
 	MetricsAddress string
+	// WebhookAddress is where the calls of Git servers are received, at /webhook/PROVIDER; "" is nowhere.
+	WebhookAddress string
+	// WebhookSecrets is a folder with one file for each provider that may call: its secret.
+	WebhookSecrets string
 	// HealthRules judge objects of all Applications, before the shipped rules.
 	HealthRules []health.Rule
 	// LeaderElect lets only one of several agents act.
@@ -56,6 +60,7 @@ func DefaultConfig() Config {
 		MaxRepositoryBytes:   1 << 30,
 		SubmoduleHosts:       []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"},
 		MetricsAddress:       ":8080",
+		WebhookSecrets:       "/etc/trueup/webhook",
 		LeaderElect:          true,
 		LeaderElectNamespace: "trueup",
 	}
@@ -77,6 +82,8 @@ func (c Config) Validate() error {
 	check(c.CacheDir != "", "cache-dir", "must name a folder")
 	check(c.GitTimeout >= time.Second, "git-timeout", "must be at least 1s, is %s", c.GitTimeout)
 	check(c.MaxRepositoryBytes > 0, "max-repository-size", "must be positive, is %d", c.MaxRepositoryBytes)
+	check(c.WebhookAddress == "" || c.WebhookSecrets != "", "webhook-secrets", "must name a folder while webhook-address is set")
+	check(c.WebhookAddress == "" || c.WebhookAddress != c.MetricsAddress, "webhook-address", "must be another one than metrics-address")
 	for _, pattern := range c.SubmoduleHosts {
 		_, err := path.Match(pattern, "")
 		check(err == nil && pattern != "" && !strings.Contains(pattern, "/"), "submodule-hosts", "%q is no host: write HOST, HOST:PORT or a glob such as *.example.com", pattern)

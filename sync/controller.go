@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,6 +24,7 @@ import (
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/source/webhook"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -48,6 +50,9 @@ type Controller struct {
 	autoscalers *autoscalers
 	states      *states
 
+	leading atomic.Bool        // this agent looks after the Applications
+	relayed chan webhook.Event // calls to tell the leader of
+
 	queue        workqueue.TypedRateLimitingInterface[types.NamespacedName] // Applications to reconcile
 	fetches      workqueue.TypedDelayingInterface[types.NamespacedName]     // Applications to look at Git for
 	fetchBackoff workqueue.TypedRateLimiter[types.NamespacedName]
@@ -64,6 +69,7 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		metrics: metrics,
 		classes: classes,
 		causes:  rate.NewLimiter(causesPerSecond, causesAtOnce),
+		relayed: make(chan webhook.Event, relayedAtOnce),
 		states:  &states{apps: map[types.NamespacedName]*appState{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 15*time.Second)),
@@ -100,6 +106,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 
 	c.live.ctx = ctx
+	c.leading.Store(true)
+	defer c.leading.Store(false)
 	go c.apps.RunWithContext(ctx)
 	definitions := c.definitionInformer()
 	go definitions.RunWithContext(ctx)

@@ -37,7 +37,7 @@ func (c *Controller) refresh(ctx context.Context, key types.NamespacedName) time
 	}
 	st := c.states.of(key)
 	old := st.current()
-	next := c.look(ctx, app, old)
+	next := c.look(ctx, app, old, st.takeHook())
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -89,7 +89,9 @@ func message(err error) string {
 }
 
 // look makes the next snapshot from Git and the one before. What cannot be read leaves the last good state in place.
-func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *snapshot) *snapshot {
+// pushed is when a Git server told of a push; zero where it has not. What it was asked since then is fresh enough, so
+// that the many Applications of one repository ask once.
+func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *snapshot, pushed time.Time) *snapshot {
 	next := &snapshot{source: sourceDigest(app)}
 	if old != nil && old.source == next.source {
 		*next = *old
@@ -98,6 +100,9 @@ func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *s
 	refresh, request := app.Annotations[v1alpha1.AnnotationRefresh], app.Annotations[v1alpha1.AnnotationSync]
 	if next.refresh != refresh || next.request != request || old == nil {
 		next.refresh, next.request, maxAge = refresh, request, 0
+	}
+	if !pushed.IsZero() {
+		maxAge = min(maxAge, c.clock.Since(pushed))
 	}
 	next.fetchErr, next.verifyErr, next.renderErr, next.failed = nil, nil, nil, ""
 	picks, err := c.reader.resolve(ctx, app, nil, maxAge)

@@ -35,6 +35,7 @@ type world struct {
 	agentUser  *rest.Config
 	cacheDir   string
 	config     Config
+	log        *slog.Logger // of the agent; that of the test by default
 	stop       func()
 	controller *Controller
 }
@@ -116,7 +117,10 @@ func (w *world) start() {
 	if os.Getenv("TRUEUP_TEST_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: level}))
+	log := w.log
+	if log == nil {
+		log = slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: level}))
+	}
 	agent, err := NewAgent(w.config, w.agentUser, log)
 	if err != nil {
 		w.t.Fatal(err)

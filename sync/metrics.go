@@ -31,6 +31,7 @@ type metrics struct {
 	drift      *prometheus.CounterVec
 	heals      *prometheus.CounterVec
 	requests   *prometheus.CounterVec
+	hooks      *prometheus.CounterVec
 
 	mu   gosync.Mutex
 	seen map[types.NamespacedName]map[fightKey]bool // losses counted already
@@ -60,7 +61,12 @@ func newMetrics() *metrics {
 	m.drift = counter("trueup_drift_total", "Declared fields found to be owned by somebody else, by field manager and decision.", "manager", "decision")
 	m.heals = counter("trueup_healed_fields_total", "Fields taken back, by the field manager that had them.", "manager")
 	m.requests = counter("trueup_api_requests_total", "Requests to the API server by verb and status code.", "verb", "code")
+	m.hooks = counter("trueup_webhook_calls_total", "Calls of Git servers, by provider and the status code they were answered with.", "provider", "code")
 	return m
+}
+
+func (m *metrics) hooked(provider string, code int) {
+	m.hooks.WithLabelValues(provider, strconv.Itoa(code)).Inc()
 }
 
 func result(err error) string {

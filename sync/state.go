@@ -19,6 +19,7 @@ type appState struct {
 	snapshot *snapshot
 	wakeAll  bool
 	wakeIDs  map[diff.ID]bool
+	hooked   time.Time // of the last webhook call that has not been followed yet; zero where there is none
 
 	// The rest belongs to the worker that has the Application.
 
@@ -151,6 +152,22 @@ func (s *appState) take() (snap *snapshot, all bool, ids map[diff.ID]bool) {
 	snap, all, ids = s.snapshot, s.wakeAll, s.wakeIDs
 	s.wakeAll, s.wakeIDs = false, map[diff.ID]bool{}
 	return snap, all, ids
+}
+
+// hook notes that something was pushed by now.
+func (s *appState) hook(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooked = now
+}
+
+// takeHook returns since when Git has to be asked anew, and forgets it; zero where it need not be.
+func (s *appState) takeHook() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.hooked
+	s.hooked = time.Time{}
+	return at
 }
 
 func (s *appState) current() *snapshot {

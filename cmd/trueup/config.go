@@ -64,6 +64,8 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.LeaderElect, "leader-elect", d.LeaderElect, "work only while holding the Lease, so that one of several agents does")
 	flags.StringVar(&c.LeaderElectNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: $POD_NAMESPACE, or the one of the kubeconfig's context)")
 	flags.StringVar(&c.MetricsAddress, "metrics-address", d.MetricsAddress, `where /metrics, /healthz and /readyz listen; "" is nowhere`)
+	flags.StringVar(&c.WebhookAddress, "webhook-address", "", "where the calls of Git servers are received, at /webhook/PROVIDER (default: nowhere)")
+	flags.StringVar(&c.WebhookSecrets, "webhook-secrets", d.WebhookSecrets, "folder with one file for each provider that may call: github, gitlab, gitea, bitbucket, bitbucket-server, azure-devops or generic, with its secret in it")
 	flags.Var(oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "log-level", "least level of the log: debug, info, warn or error")
 	flags.Var(oneOf(&c.LogFormat, "text", "json"), "log-format", "text or json")
 
@@ -101,6 +103,7 @@ func (c *agentConfig) Validate() error {
 	return errors.Join(
 		c.Config.Validate(),
 		checkAddress("metrics-address", c.MetricsAddress),
+		checkAddress("webhook-address", c.WebhookAddress),
 		checkName("application-namespace", c.ApplicationNamespace),
 		checkName("credentials-namespace", c.CredentialsNamespace),
 		checkName("leader-elect-namespace", c.LeaderElectNamespace),

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -32,6 +34,15 @@ const (
 	AzureDevOps     Provider = "azure-devops"
 	Generic         Provider = "generic"
 )
+
+// Providers returns all of them.
+func Providers() []Provider { return slices.Sorted(maps.Keys(providers)) }
+
+// Known reports whether there is such a provider.
+func (p Provider) Known() bool {
+	_, ok := providers[p]
+	return ok
+}
 
 // Errors to answer with a status of their own: see Status.
 var (
