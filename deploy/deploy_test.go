@@ -179,3 +179,36 @@ func TestNoManifestIsForgottenInTheKustomization(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWebhookOverlayAddsAReceiver(t *testing.T) {
+	plain, err := build(filesys.MakeFsOnDisk(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := build(filesys.MakeFsOnDisk(), "webhook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(append(names(plain), "Service trueup/trueup-webhook"), names(with)); d != "" {
+		t.Errorf("objects, -want +got:\n%s", d)
+	}
+	deployment := with[len(with)-2]
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := containers[0].(map[string]any)
+	for field, want := range map[string]int{"args": 5, "env": 4, "ports": 2, "volumeMounts": 3} {
+		if list, _ := agent[field].([]any); len(list) != want {
+			t.Errorf("%s: got %v, want %d", field, list, want)
+		}
+	}
+	service := with[len(with)-1]
+	target, _, err := unstructured.NestedSlice(service.Object, "spec", "ports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port := target[0].(map[string]any)["targetPort"]; port != "webhook" {
+		t.Errorf("the Service's port leads to %v", port)
+	}
+}
