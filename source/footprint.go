@@ -15,7 +15,7 @@ type Footprint struct {
 
 // NewFootprint returns the footprint of a render of tree that had the given inputs.
 func NewFootprint(tree *Tree, inputs Inputs) *Footprint {
-	f := &Footprint{commit: tree.name, inputs: inputs, dirs: map[string]string{}}
+	f := &Footprint{commit: tree.name + tree.others, inputs: inputs, dirs: map[string]string{}}
 	for _, in := range inputs {
 		for dir := path.Dir(in.Path); ; dir = path.Dir(dir) {
 			if _, known := f.dirs[dir]; known {
@@ -34,7 +34,7 @@ func NewFootprint(tree *Tree, inputs Inputs) *Footprint {
 // directory that is the same as a whole
 // nothing is looked at, so it costs little for a folder that the commits between did not touch.
 func (f *Footprint) Holds(tree *Tree) bool {
-	if f.commit == tree.name && tree.isCommit() {
+	if f.commit == tree.name+tree.others && tree.isCommit() {
 		return true
 	}
 	same := "" // the directory found the same last, with a slash

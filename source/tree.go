@@ -30,6 +30,7 @@ type Tree struct {
 	repository string // "" for a folder on disk
 	name       string // the commit or the folder
 	files      files
+	others     string    // the commits of other sources that are in it
 	rec        *recorder // nil: do not record
 }
 
@@ -66,7 +67,9 @@ func (t *Tree) Commit() string { return t.name }
 
 // recorded returns a view of the same tree that notes in r what is read through it.
 func (t *Tree) recorded(r *recorder) *Tree {
-	return &Tree{t.repository, t.name, t.files, r}
+	view := *t
+	view.rec = r
+	return &view
 }
 
 func (t *Tree) isCommit() bool { return t.repository != "" }
@@ -222,7 +225,7 @@ func (t *Tree) linkTarget(name string, e entry) (string, error) {
 		return "", fmt.Errorf("%s is a symbolic link that leaves the repository", name)
 	}
 	target, err := cleanPath(path.Join(path.Dir(name), string(content)))
-	if err != nil {
+	if err != nil || !t.sameSource(name, target) {
 		return "", fmt.Errorf("%s is a symbolic link that leaves the repository", name)
 	}
 	return target, nil

@@ -149,7 +149,7 @@ func verifyMode(v *v1alpha1.Verify) v1alpha1.VerifyMode {
 	return v.Mode
 }
 
-// trees returns the files of each pick.
+// trees returns the files of each source, with those that they may refer to.
 func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, error) {
 	var trees []*source.Tree
 	for _, p := range picks {
@@ -158,6 +158,15 @@ func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, er
 			return nil, p.named(err)
 		}
 		trees = append(trees, tree)
+	}
+	refs := map[string]*source.Tree{}
+	for i, p := range picks {
+		if p.src.Ref != "" {
+			refs[p.src.Ref] = trees[i]
+		}
+	}
+	for i := range trees {
+		trees[i] = trees[i].WithRefs(refs)
 	}
 	return trees, nil
 }
