@@ -32,6 +32,8 @@ type Options struct {
 	Directory  Directory
 	Kustomize  Kustomize
 	Substitute Substitute
+	// Decryption opens files that are encrypted with SOPS; without it they are an error.
+	Decryption *DecryptionKeys
 }
 
 // Kinds of a rendered folder.
@@ -50,7 +52,8 @@ type Rendered struct {
 	// Empty says why there are no objects, for people: that nothing in the folder is a manifest, or that the manifests
 	// are all empty. It is "" if there are objects.
 	Empty string
-	// Secrets are texts in the objects that came from secret variables: nothing that is shown of them may have them in it.
+	// Secrets are texts in the objects that came from encrypted files and secret variables: nothing that is shown of them
+	// may have them in it.
 	Secrets []string
 }
 
@@ -59,7 +62,7 @@ type Rendered struct {
 // A cancelled context ends the wait for it.
 func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendered, error) {
 	rec := newRecorder()
-	tree = tree.recorded(rec)
+	tree = tree.recorded(rec).opened(opts.Decryption)
 	if err := tree.checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -80,9 +83,10 @@ func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendere
 	select {
 	case r := <-done:
 		if r.err != nil {
-			return nil, r.err
+			return nil, tree.opener.hide(r.err)
 		}
 		r.rendered.Inputs = rec.inputs()
+		r.rendered.Secrets = append(r.rendered.Secrets, tree.opener.texts()...)
 		return r.rendered, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("rendering %s: %w", dir, context.Cause(ctx))
@@ -118,6 +122,9 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 		rendered, err = renderKustomization(tree, file, opts.Kustomize)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOpened(rendered.Objects); err != nil {
 		return nil, err
 	}
 	rendered.Secrets, err = opts.Substitute.apply(rendered.Objects)

@@ -113,12 +113,12 @@ func TestRenderAFolderOfManifests(t *testing.T) {
 		"exclude wins":                   {dir: "app", opts: Directory{Include: "*", Exclude: "{b,d,link}*"}, want: flat[:1]},
 		"a pattern matches slashes":      {dir: "app", opts: Directory{Recurse: true, Include: "sub*"}, want: sub},
 		"a pattern matches the path":     {dir: "app", opts: Directory{Recurse: true, Include: "sub/e.yaml"}, want: sub[1:]},
-		"a folder without manifests":     {dir: "empty", empty: "empty has no YAML or JSON files; set directory.recurse"},
-		"a folder of comments":           {dir: "comments", empty: "none of the 1 YAML and JSON files in comments is a Kubernetes manifest"},
+		"a folder without manifests":     {dir: "empty", empty: "empty has no YAML, JSON or Jsonnet files; set directory.recurse"},
+		"a folder of comments":           {dir: "comments", empty: "none of the 1 YAML, JSON and Jsonnet files in comments is a Kubernetes manifest"},
 		"an empty list":                  {dir: "list", empty: "the manifests in list have no objects in them"},
-		"a folder of other YAML":         {dir: "values", empty: "none of the 1 YAML and JSON files in values is a Kubernetes manifest"},
-		"a pattern that matches nothing": {dir: "app", opts: Directory{Include: "zzz"}, empty: "no YAML or JSON file in app passes directory.include"},
-		"no files below":                 {dir: "empty", opts: Directory{Recurse: true}, empty: "empty has no YAML or JSON files"},
+		"a folder of other YAML":         {dir: "values", empty: "none of the 1 YAML, JSON and Jsonnet files in values is a Kubernetes manifest"},
+		"a pattern that matches nothing": {dir: "app", opts: Directory{Include: "zzz"}, empty: "no YAML, JSON or Jsonnet file in app passes directory.include"},
+		"no files below":                 {dir: "empty", opts: Directory{Recurse: true}, empty: "empty has no YAML, JSON or Jsonnet files"},
 	} {
 		for where, render := range map[string]func() (*Rendered, error){
 			"from a commit": func() (*Rendered, error) {

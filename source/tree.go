@@ -32,6 +32,7 @@ type Tree struct {
 	files      files
 	others     string    // the commits of other sources that are in it
 	rec        *recorder // nil: do not record
+	opener     *opener   // nil: do not decrypt
 }
 
 // files is what a Tree reads: the object database of a clone or a folder on disk. Paths are clean and no component but
@@ -72,6 +73,13 @@ func (t *Tree) recorded(r *recorder) *Tree {
 	return &view
 }
 
+// opened returns a view of the same tree whose encrypted files are read as what they have in them.
+func (t *Tree) opened(keys *DecryptionKeys) *Tree {
+	view := *t
+	view.opener = &opener{keys: keys, secrets: map[string]bool{}}
+	return &view
+}
+
 func (t *Tree) isCommit() bool { return t.repository != "" }
 
 // dirHash returns the hash of all that is in and below a directory, "" if it is not known.
@@ -87,7 +95,8 @@ func (t *Tree) dirHash(dir string) string {
 	return e.hash
 }
 
-// ReadFile returns the content of a file, at most 10 MiB: a larger file is refused before it is read.
+// ReadFile returns the content of a file, at most 10 MiB: a larger file is refused before it is read. While it is
+// rendered from, a file that is encrypted is returned decrypted.
 func (t *Tree) ReadFile(name string) ([]byte, error) {
 	real, e, err := t.resolve(name)
 	if err != nil {
@@ -110,7 +119,7 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	if bytes.HasPrefix(content, []byte(lfsPointer)) {
 		return nil, fmt.Errorf("%s is a Git LFS pointer, not the file: LFS objects are not fetched; keep what is rendered in Git itself", name)
 	}
-	return content, nil
+	return t.opener.open(name, content)
 }
 
 const lfsPointer = "version https://git-lfs.github.com/spec/v1\n"

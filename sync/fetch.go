@@ -205,7 +205,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 func renderOptions(s v1alpha1.Source) source.Options {
 	var opts source.Options
 	if d := s.Directory; d != nil {
-		opts.Directory = source.Directory{Recurse: d.Recurse, Include: d.Include, Exclude: d.Exclude}
+		opts.Directory = source.Directory{Recurse: d.Recurse, Include: d.Include, Exclude: d.Exclude, Jsonnet: jsonnetOptions(d.Jsonnet)}
 	}
 	k := s.Kustomize
 	if k == nil {
@@ -227,5 +227,19 @@ func renderOptions(s v1alpha1.Source) source.Options {
 		}
 		opts.Kustomize.Patches = append(opts.Kustomize.Patches, patch)
 	}
+	return opts
+}
+
+func jsonnetOptions(j *v1alpha1.Jsonnet) (opts source.Jsonnet) {
+	if j == nil {
+		return opts
+	}
+	for _, v := range j.ExtVars {
+		opts.ExtVars = append(opts.ExtVars, source.JsonnetVar(v))
+	}
+	for _, v := range j.TLAs {
+		opts.TLAs = append(opts.TLAs, source.JsonnetVar(v))
+	}
+	opts.Libs = j.Libs
 	return opts
 }

@@ -198,7 +198,7 @@ func (r *reader) render(ctx context.Context, picks []*picked, trees []*source.Tr
 			continue
 		}
 		opts := renderOptions(p.src)
-		opts.Substitute = vars.of[i]
+		opts.Substitute, opts.Decryption = vars.of[i], vars.keys[i]
 		start := time.Now()
 		rendered, err := source.Render(ctx, trees[i], p.src.Path, opts)
 		if r.rendered != nil {

@@ -12,10 +12,12 @@ import (
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
-// variables are what spec.source.postBuild replaces.
+// variables are what a render depends on besides the repositories: what spec.source.postBuild replaces, and the keys of
+// spec.source.decryption.
 type variables struct {
-	of       []source.Substitute // of each source
-	versions string              // of the ConfigMaps and Secrets that they are from; it has no values
+	of       []source.Substitute      // of each source
+	keys     []*source.DecryptionKeys // of each source; nil where nothing is to be decrypted
+	versions string                   // of the ConfigMaps and Secrets that they are from; it has no values
 }
 
 // variables reads those of all sources. A ConfigMap or Secret takes one request.
@@ -35,6 +37,14 @@ func (r *reader) variables(ctx context.Context, app *v1alpha1.Application) (vari
 			}
 		}
 		out.of = append(out.of, sub)
+		keys, err := r.decryptionKeys(ctx, app.Namespace, src.Decryption)
+		if err != nil {
+			return out, (&picked{name: names[i]}).named(err)
+		}
+		if keys != nil {
+			out.versions += fmt.Sprintf("%d decryption %s\n", i, keys.ID())
+		}
+		out.keys = append(out.keys, keys)
 	}
 	return out, nil
 }
@@ -98,4 +108,21 @@ func (r *reader) variablesFrom(ctx context.Context, namespace string, ref v1alph
 		data[k] = string(v)
 	}
 	return data, identify(&secret.ObjectMeta), nil
+}
+
+// decryptionKeys reads the keys that open encrypted files; nil where a source has none.
+func (r *reader) decryptionKeys(ctx context.Context, namespace string, d *v1alpha1.Decryption) (*source.DecryptionKeys, error) {
+	if d == nil {
+		return nil, nil
+	}
+	const what = "the keys of spec.source.decryption"
+	data, err := r.secret(ctx, namespace, d.SecretRef.Name, what)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := source.DecryptionKeysFromSecret(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s from Secret %s/%s: %w", what, namespace, d.SecretRef.Name, err)
+	}
+	return keys, nil
 }

@@ -22,6 +22,7 @@ type renderOptions struct {
 	revision  string
 	root      string
 	inputs    bool
+	keys      []string // files
 }
 
 func newRenderCommand(c *cli) *cobra.Command {
@@ -60,6 +61,7 @@ An argument that is a folder, or begins with "/" or ".", is a folder; any other 
 	addNamespaceFlag(cmd, &opts.namespace, "", namespaceUsage)
 	cmd.Flags().StringVar(&opts.revision, "revision", "", "of an Application: branch, tag, commit or range of versions (default: the commit it is compared with)")
 	cmd.Flags().StringVar(&opts.root, "root", "", "of a folder: what may be read (default: the Git working tree around it, or the folder alone)")
+	cmd.Flags().StringSliceVar(&opts.keys, "decryption-key", nil, "of a folder: file with age identities (*.agekey) or a PGP private key (*.asc) that opens files encrypted with SOPS; may be given several times")
 	cmd.Flags().BoolVar(&opts.inputs, "inputs", false, "list what was read in place of the objects")
 	return cmd
 }
@@ -71,8 +73,8 @@ func (o renderOptions) render(cmd *cobra.Command, c *cli, arg string) (*source.R
 		}
 		return o.renderDir(cmd.Context(), arg)
 	}
-	if o.root != "" {
-		return nil, errors.New("--root is for folders, and there is no folder " + arg)
+	if o.root != "" || len(o.keys) > 0 {
+		return nil, errors.New("--root and --decryption-key are for folders, and there is no folder " + arg)
 	}
 	cl, err := c.connect(cmd.ErrOrStderr())
 	if err != nil {
@@ -109,7 +111,34 @@ func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rende
 	if err != nil || !filepath.IsLocal(rel) {
 		return nil, fmt.Errorf("rendering %s: it is not below the root %s", dir, root)
 	}
-	return source.RenderDir(ctx, root, filepath.ToSlash(rel), source.Options{})
+	keys, err := readKeys(o.keys)
+	if err != nil {
+		return nil, err
+	}
+	return source.RenderDir(ctx, root, filepath.ToSlash(rel), source.Options{Decryption: keys})
+}
+
+// readKeys reads files with private keys, which are named like the keys of a Secret.
+func readKeys(files []string) (*source.DecryptionKeys, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	data := map[string][]byte{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
+		}
+		if ext := filepath.Ext(file); ext != ".agekey" && ext != ".asc" {
+			return nil, fmt.Errorf("reading the key %s: its name must end with .agekey, or with .asc for PGP", file)
+		}
+		data[file] = content
+	}
+	keys, err := source.DecryptionKeysFromSecret(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys: %s", strings.TrimPrefix(err.Error(), "its key ")) // a Secret's key is a file here
+	}
+	return keys, nil
 }
 
 // realPath makes a path absolute and follows its links, as the shell's user sees it.

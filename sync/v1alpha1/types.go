@@ -153,6 +153,22 @@ type Source struct {
 	// PostBuild replaces variables in what was rendered, as Flux does.
 	// +optional
 	PostBuild *PostBuild `json:"postBuild,omitempty"`
+	// Decryption opens the files of the repository that are encrypted with SOPS. Without it such a file is an error.
+	// +optional
+	Decryption *Decryption `json:"decryption,omitempty"`
+}
+
+// DecryptionProvider says by what files are encrypted.
+//
+// +kubebuilder:validation:Enum=sops
+type DecryptionProvider string
+
+// Decryption says how encrypted files are opened.
+type Decryption struct {
+	Provider DecryptionProvider `json:"provider"`
+	// SecretRef names a Secret beside the Application with the private keys: age identities in keys that end with .agekey,
+	// PGP keys in keys that end with .asc.
+	SecretRef SecretReference `json:"secretRef"`
 }
 
 // VerifyMode says what must be signed.
@@ -220,6 +236,37 @@ type Directory struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Exclude string `json:"exclude,omitempty"`
+	// Jsonnet has options for the Jsonnet files in the folder.
+	// +optional
+	Jsonnet *Jsonnet `json:"jsonnet,omitempty"`
+}
+
+// Jsonnet has options for Jsonnet files. Each evaluates to an object or a list of objects.
+type Jsonnet struct {
+	// ExtVars are the variables of std.extVar.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	ExtVars []JsonnetVar `json:"extVars,omitempty"`
+	// TLAs are top-level arguments: what a file that is a function is called with.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	TLAs []JsonnetVar `json:"tlas,omitempty"`
+	// Libs are folders in which imports are looked for, relative to the repository's root.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	Libs []string `json:"libs,omitempty"`
+}
+
+// JsonnetVar is a variable of Jsonnet files.
+type JsonnetVar struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// +kubebuilder:validation:MaxLength=65536
+	Value string `json:"value"`
+	// Code says that the value is Jsonnet; else it is a string.
+	// +optional
+	Code bool `json:"code,omitempty"`
 }
 
 // Kustomize has overrides that are put on top of the kustomization in the repository.
