@@ -35,6 +35,8 @@ type Change struct {
 	Err error
 	// Managed are the live object's managed fields, which tell who changed what.
 	Managed []metav1.ManagedFieldsEntry
+
+	mask *mask
 }
 
 // Preview is what a sync of an Application would do.
@@ -54,6 +56,7 @@ type previewer struct {
 	input    Input
 	judge    judgeFunc
 	targets  map[diff.ID]string
+	mask     *mask // of what in set came from Secrets
 }
 
 // previewAtOnce bounds the requests that run at once.
@@ -151,6 +154,10 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 		return nil, err
 	}
 	preview.Changes = append(preview.Changes, extras...)
+	for i := range preview.Changes {
+		c := &preview.Changes[i]
+		c.mask, c.Err, c.Message = p.mask, p.mask.error(c.Err), p.mask.text(c.Message)
+	}
 	return preview, nil
 }
 
@@ -161,10 +168,11 @@ func newPreviewer(ctx context.Context, clients *Clients, repositories *source.Re
 	}
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
 	p := &previewer{clients: clients, kinds: kinds, app: app, revision: commit, targets: map[diff.ID]string{}}
+	p.mask = newMask(rendered.Secrets)
 	p.writer = apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, previewAtOnce)
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	if p.set, err = newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, kinds); err != nil {
-		return nil, err
+		return nil, p.mask.error(err)
 	}
 	policies, err := fieldPolicies(&app.Spec)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 func changeDiff(change sync.Change) (string, error) {
 	live, next := withoutNoise(change.Live), withoutNoise(change.Next)
 	maskSecret(live, next)
+	change.Hide(live, next)
 	before, err := objectText(live)
 	if err != nil {
 		return "", err

@@ -22,8 +22,9 @@ func lineWriters(change sync.Change) (map[int]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := withoutNoise(change.Live)
-	maskSecret(live, withoutNoise(change.Next)) // values of several lines are one
+	live, next := withoutNoise(change.Live), withoutNoise(change.Next)
+	maskSecret(live, next) // values of several lines are one
+	change.Hide(live, next)
 	text, err := objectText(live)
 	if err != nil {
 		return nil, err
