@@ -19,7 +19,7 @@ import (
 //go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd paths=../sync/v1alpha1 output:crd:dir=.
 //go:generate mv trueup.dev_applications.yaml crd.yaml
 
-//go:embed *.yaml
+//go:embed *.yaml webhook/*.yaml
 var files embed.FS
 
 // Names of objects in the manifests.
@@ -48,6 +48,7 @@ type Options struct {
 	Namespace    string   // the agent's and the Applications' namespace; empty is "trueup"
 	Image        string   // NAME[:TAG][@DIGEST]; empty is the one in kustomization.yaml
 	ClusterAdmin bool     // the agent may do everything
+	Webhook      bool     // the agent receives the webhooks of Git servers
 	Allow        []string // GROUP/RESOURCE that the agent may manage besides the built-in kinds; RESOURCE may be *
 }
 
@@ -120,6 +121,9 @@ func (o Options) overlay() (types.Kustomization, []byte, error) {
 			return k, nil, fmt.Errorf("%q is no name for a namespace: %s", o.Namespace, problems[0])
 		}
 		k.Namespace = o.Namespace
+	}
+	if o.Webhook {
+		k.Components = []string{"../deploy/webhook"}
 	}
 	if o.Image != "" {
 		k.Images = []types.Image{parseImage(o.Image)}

@@ -62,6 +62,7 @@ name it. Whoever may create Applications in the agent's namespace has the agent'
 	flags.StringVar(&opts.Image, "image", "", "image of the agent, NAME[:TAG] (default: the one of this version)")
 	flags.StringSliceVar(&opts.Allow, "allow", nil, "GROUP/RESOURCE,… that the agent may manage besides the built-in kinds; GROUP/* is a whole group")
 	flags.BoolVar(&opts.ClusterAdmin, "cluster-admin", false, "let the agent do everything")
+	flags.BoolVar(&opts.Webhook, "webhook", false, "let the agent receive the webhooks of Git servers, through the Service trueup-webhook; its secrets are in the Secret of that name")
 	flags.BoolVar(&opts.print, "print", false, "print the manifests, and do nothing")
 	flags.BoolVar(&opts.noWait, "no-wait", false, "do not wait until the agent is ready")
 	flags.DurationVar(&opts.timeout, "timeout", 2*time.Minute, "how long to wait; 0 is without end")

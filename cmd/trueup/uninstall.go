@@ -101,7 +101,7 @@ func (u *uninstall) confirm(ctx context.Context, in io.Reader, out io.Writer) er
 }
 
 func (u *uninstall) run(ctx context.Context) error {
-	objects, err := deploy.Options{Namespace: u.opts.namespace, ClusterAdmin: true, Allow: []string{"example.com/*"}}.Objects()
+	objects, err := deploy.Options{Namespace: u.opts.namespace, ClusterAdmin: true, Webhook: true, Allow: []string{"example.com/*"}}.Objects()
 	if err != nil {
 		return err
 	}
