@@ -262,6 +262,7 @@ func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
 	c.healthRulesChanged(old, app)
 	asked := func(name string) bool { return old == nil || old.Annotations[name] != app.Annotations[name] }
 	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationRefresh) || asked(v1alpha1.AnnotationSync) {
+		c.states.of(key).askAnew(c.clock.Now(), app)
 		c.fetches.Add(key)
 	}
 	if old == nil || old.UID != app.UID || old.Generation != app.Generation || asked(v1alpha1.AnnotationSync) ||

@@ -37,7 +37,7 @@ func (c *Controller) refresh(ctx context.Context, key types.NamespacedName) time
 	}
 	st := c.states.of(key)
 	old := st.current()
-	next := c.look(ctx, app, old, st.takeHook())
+	next := c.look(ctx, app, old, st.takeAsk())
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -89,20 +89,20 @@ func message(err error) string {
 }
 
 // look makes the next snapshot from Git and the one before. What cannot be read leaves the last good state in place.
-// pushed is when a Git server told of a push; zero where it has not. What it was asked since then is fresh enough, so
-// that the many Applications of one repository ask once.
-func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *snapshot, pushed time.Time) *snapshot {
+func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *snapshot, why ask) *snapshot {
 	next := &snapshot{source: sourceDigest(app)}
 	if old != nil && old.source == next.source {
 		*next = *old
 	}
 	maxAge := c.config.PollInterval / 2
 	refresh, request := app.Annotations[v1alpha1.AnnotationRefresh], app.Annotations[v1alpha1.AnnotationSync]
-	if next.refresh != refresh || next.request != request || old == nil {
-		next.refresh, next.request, maxAge = refresh, request, 0
-	}
-	if !pushed.IsZero() {
-		maxAge = min(maxAge, c.clock.Since(pushed))
+	asked := next.refresh != refresh || next.request != request || old == nil
+	next.refresh, next.request = refresh, request
+	switch {
+	case asked && (why.since.IsZero() || why.refresh != refresh || why.request != request):
+		maxAge = 0 // the watch has brought the request, but has not told when
+	case !why.since.IsZero():
+		maxAge = min(maxAge, c.clock.Since(why.since))
 	}
 	next.fetchErr, next.verifyErr, next.renderErr, next.failed = nil, nil, nil, ""
 	picks, err := c.reader.resolve(ctx, app, nil, maxAge)

@@ -36,7 +36,7 @@ func (c *Controller) hooked(e webhook.Event) bool {
 			continue
 		}
 		key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
-		c.states.of(key).hook(now)
+		c.states.of(key).askAnew(now, nil)
 		c.fetches.Add(key)
 		n++
 	}

@@ -240,3 +240,42 @@ func TestACallThatAStandbyReceivesIsNotLost(t *testing.T) {
 		t.Errorf("an Application of another repository is asked to refresh: %s", got)
 	}
 }
+
+// TestManyApplicationsOfOneRepositoryAskOnce counts the questions to the server after a start and after a push.
+func TestManyApplicationsOfOneRepositoryAskOnce(t *testing.T) {
+	t.Parallel()
+	var address string
+	w := newWorld(t, hookAgent(t, &address))
+	const apps = 30
+	files := map[string]string{}
+	for i := range apps {
+		files[fmt.Sprintf("app-%d/a.yaml", i)] = settings(fmt.Sprintf("settings-%d", i), "first")
+	}
+	first := w.git.Commit(files, "first")
+	w.manyApps(apps)
+	w.allAt(first, apps)
+	few := func(when string, before int) {
+		t.Helper()
+		// Several workers may begin at the same moment, and a fetch asks once more.
+		if n := w.git.Requests().Refs - before; n == 0 || n > apps/2 {
+			t.Errorf("%s the server was asked %d times for %d Applications", when, n, apps)
+		}
+	}
+	w.stop()
+	before := w.git.Requests().Refs
+	w.start()
+	kubetest.Eventually(t, patience, func() error {
+		if n := len(w.controller.states.all()); n < apps || w.passes() < apps {
+			return fmt.Errorf("%d of %d Applications are known, %d passes", n, apps, w.passes())
+		}
+		return nil
+	})
+	few("after a start", before)
+	before = w.git.Requests().Refs
+	second := w.git.Commit(map[string]string{"app-7/a.yaml": settings("settings-7", "second")}, "second")
+	if code := w.push(address, hookSecret); code != http.StatusAccepted {
+		t.Errorf("a call: %d", code)
+	}
+	w.allAt(second, apps)
+	few("after a push", before)
+}

@@ -19,7 +19,7 @@ type appState struct {
 	snapshot *snapshot
 	wakeAll  bool
 	wakeIDs  map[diff.ID]bool
-	hooked   time.Time // of the last webhook call that has not been followed yet; zero where there is none
+	ask      ask
 
 	// The rest belongs to the worker that has the Application.
 
@@ -154,20 +154,30 @@ func (s *appState) take() (snap *snapshot, all bool, ids map[diff.ID]bool) {
 	return snap, all, ids
 }
 
-// hook notes that something was pushed by now.
-func (s *appState) hook(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hooked = now
+// ask is a reason to ask Git anew: a push, or a person's word. What was asked since then is fresh enough, so that the
+// many Applications of one repository ask once.
+type ask struct {
+	since            time.Time // zero where there is no reason
+	refresh, request string    // the Application's annotations that had been seen by then
 }
 
-// takeHook returns since when Git has to be asked anew, and forgets it; zero where it need not be.
-func (s *appState) takeHook() time.Time {
+// askAnew notes that there may be something new in Git, or that somebody wants to know: app, as seen now.
+func (s *appState) askAnew(now time.Time, app *v1alpha1.Application) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.hooked
-	s.hooked = time.Time{}
-	return at
+	s.ask.since = now
+	if app != nil {
+		s.ask.refresh, s.ask.request = app.Annotations[v1alpha1.AnnotationRefresh], app.Annotations[v1alpha1.AnnotationSync]
+	}
+}
+
+// takeAsk returns the reason to ask Git anew, and forgets it.
+func (s *appState) takeAsk() ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.ask
+	s.ask.since = time.Time{}
+	return a
 }
 
 func (s *appState) current() *snapshot {
