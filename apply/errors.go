@@ -80,6 +80,23 @@ func FieldConflicts(err error) []FieldConflict {
 	return conflicts
 }
 
+// RefusedFields returns the fields that validation names, as spec.volumes[0].configMap; none when err is no such refusal,
+// or does not name all of them.
+func RefusedFields(err error) []string {
+	var status apierrors.APIStatus
+	if Classify(err) != Rejected || !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var fields []string
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == "" || cause.Field == "<nil>" {
+			return nil
+		}
+		fields = append(fields, cause.Field)
+	}
+	return fields
+}
+
 // parseConflict reads: conflict with "kubectl-edit" with subresource "scale" using apps/v1. The version is there for
 // updates only (k8s.io/apimachinery managedfields, printManager).
 func parseConflict(message string) (c FieldConflict, ok bool) {

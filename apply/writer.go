@@ -38,6 +38,10 @@ type Object struct {
 	Force bool
 	// Fold are managed fields to write first; see diff.Fold. Nil for none.
 	Fold []metav1.ManagedFieldsEntry
+	// First is a configuration to apply before Config: one without fields that Config declares empty. The API server makes
+	// null of a list of which server-side apply removes the last item, also where the configuration has it as an empty
+	// one, and a CustomResourceDefinition's schema does not take that. Nil for none.
+	First *unstructured.Unstructured
 	// Release are configurations to apply first under ReleaseManager, so that values which leave Config stay.
 	Release        *unstructured.Unstructured
 	ReleaseManager string
@@ -97,20 +101,9 @@ func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructur
 	return answer, nil
 }
 
-// prepare does what must be written before the apply itself, and moves o's resource version along.
+// prepare does what must be written before the apply itself, and moves o's resource version along. What is folded are
+// the managed fields as they were looked at: they come first, so that they do not undo the release.
 func (w *Writer) prepare(ctx context.Context, o *Object) error {
-	if o.Release != nil {
-		release := &Object{Config: o.Release}
-		answer, err := w.apply(ctx, release, o.Release, o.ReleaseManager)
-		switch {
-		case err == nil:
-			if o.ResourceVersion != "" {
-				o.ResourceVersion = answer.GetResourceVersion()
-			}
-		case Classify(err) != Conflict: // a conflict says that somebody else has the field: just what is wanted
-			return fmt.Errorf("handing over fields of %s: %w", o, err)
-		}
-	}
 	if o.Fold != nil {
 		version, err := w.fold(ctx, o)
 		if err != nil {
@@ -121,13 +114,37 @@ func (w *Writer) prepare(ctx context.Context, o *Object) error {
 			o.ResourceVersion = version
 		}
 	}
+	if o.Release != nil {
+		release := &Object{Config: o.Release}
+		answer, err := w.apply(ctx, release, o.Release, o.ReleaseManager)
+		switch {
+		case err == nil:
+			o.moveTo(answer)
+		case Classify(err) != Conflict: // a conflict says that somebody else has the field: just what is wanted
+			return fmt.Errorf("handing over fields of %s: %w", o, err)
+		}
+	}
+	if o.First != nil {
+		answer, err := w.apply(ctx, o, o.First, w.manager)
+		if err != nil {
+			return fmt.Errorf("emptying fields of %s: %w", o, err)
+		}
+		o.moveTo(answer)
+	}
 	return nil
 }
 
-// fold writes managed fields by a JSON patch that fails when the object is not the one they were computed from.
+// moveTo goes on from the version that one of our own writes has made.
+func (o *Object) moveTo(answer *unstructured.Unstructured) {
+	if o.ResourceVersion != "" {
+		o.ResourceVersion = answer.GetResourceVersion()
+	}
+}
+
+// fold writes managed fields by a JSON patch that is a conflict when the object is not the one they were computed from.
 func (w *Writer) fold(ctx context.Context, o *Object) (version string, err error) {
 	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/resourceVersion", "value": o.ResourceVersion},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": o.ResourceVersion},
 		{"op": "replace", "path": "/metadata/managedFields", "value": o.Fold},
 	})
 	if err != nil {
@@ -140,6 +157,30 @@ func (w *Writer) fold(ctx context.Context, o *Object) (version string, err error
 		return "", err
 	}
 	return answer.GetResourceVersion(), nil
+}
+
+// Try reports by a dry-run whether the API server would store next in place of live, both whole objects; nil where it
+// would. Only what is beside their metadata is looked at. It blocks for one request.
+func (w *Writer) Try(ctx context.Context, live, next *unstructured.Unstructured) error {
+	patch := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
+	for field, value := range next.Object {
+		switch field {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			patch = append(patch, map[string]any{"op": "add", "path": "/" + field, "value": value})
+		}
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = w.request(ctx, live, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Patch(ctx, live.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: w.manager, DryRun: []string{metav1.DryRunAll}})
+	})
+	if err != nil {
+		return fmt.Errorf("trying %s: %w", name(live), brief(err))
+	}
+	return nil
 }
 
 func (w *Writer) apply(ctx context.Context, o *Object, config *unstructured.Unstructured, manager string, dryRun ...string) (*unstructured.Unstructured, error) {

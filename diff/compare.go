@@ -66,7 +66,8 @@ type Comparison struct {
 	Release []fieldpath.Path
 
 	leaveOut [][]string
-	forced   bool // the API server has asked for it
+	emptied  [][]string // see Emptied
+	forced   bool       // the API server has asked for it
 }
 
 // DecidedLoss is a loss and what to do about it.
@@ -110,7 +111,8 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	c.Policies = selected(c.Policies, config)
 	cmp := Comparison{State: InSync}
 	held, enforced := false, false
-	for _, l := range Losses(config, fields) {
+	walked := walk(config, fields)
+	for _, l := range walked.losses {
 		d := DecidedLoss{l, Decide(l, c)}
 		if l.empty && l.maybeOurs(d.Verdict, changed) {
 			continue
@@ -128,7 +130,7 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	case changed.git:
 		cmp.State = Changed
 	// What is missing where no loss shows it: the last field of a map without a schema, whose own place is still ours.
-	case enforced, len(cmp.Extras) > 0, changed.fields && (len(cmp.Losses) == 0 || surplus(config, fields)):
+	case enforced, len(cmp.Extras) > 0, changed.fields && (len(cmp.Losses) == 0 || walked.whole && isCustom(config) || len(fields.surplus(config)) > 0):
 		cmp.State = Drifted
 	case held:
 		cmp.State = Held
@@ -137,6 +139,14 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 		cmp.release(config, fields, c)
 	}
 	return cmp
+}
+
+// isCustom reports whether config is of a custom resource, as far as its group tells: the built-in kinds have no maps
+// without a schema.
+func isCustom(config map[string]any) bool {
+	version, _ := config["apiVersion"].(string)
+	group, _, _ := strings.Cut(version, "/")
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
 // maybeOurs reports whether an empty list need not be a loss: one with keys, or a set, is never listed as ours. It is
@@ -148,23 +158,26 @@ func (l Loss) maybeOurs(v Verdict, changed change) bool {
 	return changed.git || !changed.fields && (!changed.partial || l.Owner == (Owner{})) || v != Enforce
 }
 
-// surplus reports whether we own fields that config does not declare: a change that was cut off half way.
-func surplus(config map[string]any, fields Fields) bool {
-	if fields.own == nil {
-		return false
+// surplus returns the fields of ours that config does not declare. They are there after a change that was cut off half way.
+func (f Fields) surplus(config map[string]any) []fieldpath.Path {
+	if f.own == nil {
+		return nil
 	}
-	found := false
-	fields.own.Iterate(func(p fieldpath.Path) {
-		found = found || !left(p) && !fields.declared(config, p)
-	})
-	return found
+	var paths []fieldpath.Path
+	for p := range f.own.All() {
+		if !left(p) && !f.declared(config, p) {
+			paths = append(paths, p.Copy())
+		}
+	}
+	return paths
 }
 
 // Forced reports whether putting the object right takes fields from somebody. Where Git has changed, that is only known
 // once the API server has said which fields it does not give us without force: force would take all, also those which
-// others apply as we do. See Contest.
+// others apply as we do. The same holds where only the API server can tell whose a list item is. See Contest.
 func (c Comparison) Forced() bool {
-	return c.forced || c.State == Drifted && slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
+	unsure := slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.unsure })
+	return c.forced || !unsure && c.State == Drifted && slices.ContainsFunc(c.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.Owner.Manager != "" })
 }
 
 // Conflict is a field that the API server did not give us without force.

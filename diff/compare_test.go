@@ -270,6 +270,32 @@ func TestApplyLeavesOutListItemsInAnyOrder(t *testing.T) {
 	}
 }
 
+func TestItemThatCannotBeToldFromOthersIsNotForced(t *testing.T) {
+	o := observed(t, "git.whole", `trueup Apply {"f:spec": {"f:other": {}}}
+		kubectl-edit Update {"f:spec": {"f:image": {}}}
+		flux Apply {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"east"}': {".": {}, "f:name": {}}}}}`)
+	c, err := Compare(from(t, `{spec: {image: x, other: y, keyed: [{name: a}]}}`), o, Context{}, manager)
+	if err != nil || c.State != Drifted || len(c.Losses) != 2 || c.Forced() || c.Partial() {
+		t.Errorf("want it applied whole and without force, since the item may be another applier's, got %+v, %v", c, err)
+	}
+}
+
+func TestLastFieldOfAMapWithoutASchemaIsMissedBesideWhatIsHeld(t *testing.T) {
+	const entries = `trueup@VERSION Apply {"f:spec": {"f:free": {}}}
+		flux@VERSION Apply {"f:spec": {"f:image": {}}}`
+	for version, want := range map[string]State{"example.com/v1": Drifted, "apps/v1": Held, "networking.k8s.io/v1": Held} {
+		for applied, want := range map[string]State{"git.other": want, "git.WHOLE.partial": Held} {
+			d := Desired{Digest: "git", Config: func() (map[string]any, error) {
+				return config(t, `{apiVersion: `+version+`, kind: X, spec: {image: x, free: {deep: 1}}}`), nil
+			}}
+			c, err := Compare(d, observed(t, applied, strings.ReplaceAll(entries, "VERSION", version)), Context{}, manager)
+			if err != nil || c.State != want {
+				t.Errorf("%s, applied %s: want %s, got %s, %v", version, applied, want, c.State, err)
+			}
+		}
+	}
+}
+
 const liveWeb = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, uid: u, finalizers: [first, second]},
 	spec: {replicas: 5, paused: true, ports: [{port: 80, protocol: TCP, name: http}, {port: 83, protocol: TCP, name: more}], selector: {app: web}}}`
 
@@ -293,16 +319,23 @@ func TestExtract(t *testing.T) {
 func TestRestoreShowsWhatHealingMakes(t *testing.T) {
 	declared := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, image: x, ports: [{port: 80, name: web}, {port: 81}]}}`
 	live := &unstructured.Unstructured{Object: config(t, strings.Replace(liveWeb, "replicas: 5", "replicas: 5, image: y", 1))}
-	c, err := Compare(from(t, declared), observed(t, "git.whole", `trueup@apps/v1 Apply {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
+	o := observed(t, "git.whole", `trueup@apps/v1 Apply {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
 		kubectl-edit@apps/v1 Update {"f:spec": {"f:replicas": {}, "f:paused": {}, "f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:name": {}}, 'k:{"port":83,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
-		flux@apps/v1 Apply {"f:spec": {"f:image": {}}}`), Context{}, manager)
+		flux@apps/v1 Apply {"f:spec": {"f:image": {}}}`)
+	live.SetManagedFields(o.Managed)
+	c, err := Compare(from(t, declared), o, Context{}, manager)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, uid: u, finalizers: [first, second]},
 		spec: {replicas: 2, image: y, ports: [{port: 80, protocol: TCP, name: web}, {port: 81}], selector: {app: web}}}`)
 	full := config(t, declared)
-	if d := cmp.Diff(want, Restore(live, full, c).Object); d != "" {
+	got, err := c.Restore(full, live, manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.SetManagedFields(nil)
+	if d := cmp.Diff(want, got.Object); d != "" {
 		t.Errorf("restored (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(config(t, declared), full); d != "" {

@@ -176,6 +176,8 @@ func byPerson(l Loss, _ Context) (Decision, bool) {
 
 func byDefault(l Loss, _ Context) (Decision, bool) {
 	switch {
+	case l.unsure:
+		return Decision{Verdict: Enforce, Reason: "removed or taken: its keys do not tell which item it is"}, true
 	case l.Owner.Manager == "" && IsReplicas(l.Path):
 		// The scale subresource drops a 0 where owners are reckoned; a removed size is 1 again, and its remover's.
 		return Decision{Verdict: Enforce, Reason: "scaled to 0; the API server does not note by whom"}, true

@@ -46,7 +46,7 @@ func Explain(d Desired, o Observed, c Context, manager string) ([]FieldOwner, er
 		all = append(all, FieldOwner{l.Path, l.Owner, l.Decision})
 	}
 	for _, e := range cmp.Extras {
-		all = append(all, FieldOwner{e.Path, e.Owner, Decision{Enforce, RuleExtra, "not in Git, added by " + e.Owner.String() + ": taken away"}})
+		all = append(all, FieldOwner{e.Path, e.Owner, Decision{Enforce, RuleExtra, "not in Git, " + e.Reason() + ": taken away"}})
 	}
 	all = append(all, fields.leftToPeople()...)
 	if fields.own != nil {

@@ -9,10 +9,24 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Extra is one field that a person's tool added to an object of ours and Git does not declare.
+// Extra is one field that Git does not declare and that is taken away: a person's tool added it to an object of ours, or
+// it does not go together with what Git declares, whoever has it.
 type Extra struct {
 	Path  fieldpath.Path
-	Owner Owner
+	Owner Owner // the zero Owner where it is a default
+
+	clash bool // see Untangle
+}
+
+// Reason says in a few words why the field is taken away.
+func (e Extra) Reason() string {
+	switch {
+	case !e.clash:
+		return "added by " + e.Owner.String()
+	case e.Owner == (Owner{}):
+		return "a default that does not go together with what Git declares"
+	}
+	return "does not go together with what Git declares, set by " + e.Owner.String()
 }
 
 // restartedAt is what `kubectl rollout restart` writes into a pod template: a request, not a configuration.
@@ -131,11 +145,12 @@ func isBelow(top, p fieldpath.Path) bool {
 	return len(p) > len(top) && p[:len(top)].Equals(top)
 }
 
-// Fold returns managed fields in which our entry has taken over the extras of entries, so that the next apply, which
+// Fold returns managed fields in which our entry has taken over the extras, so that the next apply, which
 // does not list them, removes them; ok is false where there is nothing to fold. entries are not changed.
+// What Untangle found is among the extras, whoever owns it.
 //
 // A forced apply alone cannot do this: it adds Git's items beside the ones that it does not know of.
-func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager string) (folded []metav1.ManagedFieldsEntry, ok bool, err error) {
+func (cmp Comparison) Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager string) (folded []metav1.ManagedFieldsEntry, ok bool, err error) {
 	f, err := ParseFields(entries, manager)
 	if err != nil {
 		return nil, false, err
@@ -144,11 +159,12 @@ func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager st
 		f.own = &fieldpath.Set{}
 		f.version, _ = config["apiVersion"].(string)
 	}
-	taken := &fieldpath.Set{}
+	clashes := cmp.clashes()
+	taken := fieldpath.NewSet(clashes...)
 	for i := range entries {
 		e := entries[i]
 		c := claim{owner: ownerOf(&e), version: e.APIVersion}
-		if e.FieldsV1 == nil || !c.comparable(config, f) {
+		if e.FieldsV1 == nil || e.Manager == manager || len(clashes) == 0 && !c.comparable(config, f) {
 			folded = append(folded, e)
 			continue
 		}
@@ -156,7 +172,10 @@ func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager st
 		if err := c.set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
 			return nil, false, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
 		}
-		extra := c.extra(config, f)
+		extra := c.within(clashes)
+		if c.comparable(config, f) {
+			extra = extra.Union(c.extra(config, f))
+		}
 		if extra.Empty() {
 			folded = append(folded, e)
 			continue
@@ -181,6 +200,17 @@ func Fold(config map[string]any, entries []metav1.ManagedFieldsEntry, manager st
 	}
 	own.FieldsV1, err = encode(f.own.Union(taken))
 	return folded, err == nil, err
+}
+
+// within returns the part of the claim at or below any of paths.
+func (c claim) within(paths []fieldpath.Path) *fieldpath.Set {
+	part := &fieldpath.Set{}
+	for p := range c.set.All() {
+		if slices.ContainsFunc(paths, func(top fieldpath.Path) bool { return top.Equals(p) || isBelow(top, p) }) {
+			part.Insert(p.Copy())
+		}
+	}
+	return part
 }
 
 func encode(s *fieldpath.Set) (*metav1.FieldsV1, error) {

@@ -186,7 +186,7 @@ func TestFold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			entries := managed(t, c.managed)
 			before := show(t, entries)
-			folded, ok, err := Fold(config(t, declared), entries, manager)
+			folded, ok, err := Comparison{}.Fold(config(t, declared), entries, manager)
 			if err != nil || ok != (c.want != nil) {
 				t.Fatalf("got %v, %v", ok, err)
 			}
@@ -206,7 +206,7 @@ func TestFold(t *testing.T) {
 			if left := Extras(config(t, declared), f); len(left) != 0 {
 				t.Errorf("after the fold there should be no additions, got %v", left)
 			}
-			if !surplus(config(t, declared), f) {
+			if len(f.surplus(config(t, declared))) == 0 {
 				t.Error("after the fold we own more than Git declares, so that applying takes it away")
 			}
 		})
@@ -232,7 +232,7 @@ func canonical(t *testing.T, lines []string) []string {
 func TestFoldOfWhatIsNotWellFormedIsAnError(t *testing.T) {
 	entries := managed(t, `kubectl-edit Update {"f:spec": {"f:b": {}}}`)
 	entries[0].FieldsV1.SetRawBytes([]byte(`[`))
-	if _, _, err := Fold(config(t, `{apiVersion: v1, kind: X}`), entries, manager); err == nil {
+	if _, _, err := (Comparison{}).Fold(config(t, `{apiVersion: v1, kind: X}`), entries, manager); err == nil {
 		t.Error("want an error")
 	}
 	if !Touched(entries) {

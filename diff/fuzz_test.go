@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -87,13 +88,23 @@ func FuzzCompare(f *testing.F) {
 				if len(out) > len(before) {
 					t.Errorf("%s is to be applied of %s", out, before)
 				}
-				live := &unstructured.Unstructured{Object: u}
-				Restore(live, u, c)
+				live := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(u)}
+				live.SetManagedFields(entries)
+				refused := []string{"spec", "spec.a[0].b", "spec.m[x]"}
+				clashes, _, err := c.Untangle(u, live, refused, Beside, ctx, manager)
+				if err != nil {
+					return
+				}
+				c, _ = c.With(clashes).Emptied(u, refused)
+				c.ApplyFirst(u)
+				if _, err := c.Restore(u, live, manager); err != nil {
+					t.Errorf("entries that could be compared cannot be restored: %v", err)
+				}
 				Extract(live, c.Release)
+				if _, _, err := c.Fold(u, entries, manager); err != nil {
+					t.Errorf("entries that could be compared cannot be folded: %v", err)
+				}
 			}
-		}
-		if _, _, err := Fold(u, entries, manager); err != nil {
-			t.Errorf("entries that could be compared cannot be folded: %v", err)
 		}
 		if after, _ := json.Marshal(u); string(after) != string(before) {
 			t.Errorf("the configuration was changed from %s to %s", before, after)

@@ -18,17 +18,22 @@ type Loss struct {
 	Owner Owner
 
 	empty bool // config declares an empty list
+	// unsure says that the field is a list item which leaves keys to their defaults, and that others have items which it
+	// may be: whose it is, only the API server can tell.
+	unsure bool
 }
 
 // Losses returns the fields of config that f does not list as ours, with their new owners, in the order of the paths.
 // A subtree that nobody owns any longer is one loss, at its top. config is not changed.
 //
 // No schema is needed: what is a list with keys, a set or an atomic value shows in the entries themselves.
-func Losses(config map[string]any, f Fields) []Loss {
+func Losses(config map[string]any, f Fields) []Loss { return walk(config, f).losses }
+
+func walk(config map[string]any, f Fields) walker {
 	w := walker{}
 	w.fields(config, f.top().orEmpty(), nil, nil, topLevel)
 	slices.SortStableFunc(w.losses, func(a, b Loss) int { return a.Path.Compare(b.Path) })
-	return w.losses
+	return w
 }
 
 // node is one place in the tree: what we own below it and what others own below it. own is nil where we own nothing.
@@ -40,7 +45,12 @@ type node struct {
 
 func (f Fields) top() node { return node{own: f.own, version: f.version, foreign: f.foreign} }
 
-type walker struct{ losses []Loss }
+type walker struct {
+	losses []Loss
+	// whole says that we own a map with fields as one value, as far as it shows: one without a schema that has lost its
+	// last field looks the same.
+	whole bool
+}
 
 // identity are the fields that server-side apply takes as the object's name and never lists.
 var (
@@ -83,6 +93,7 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 		}
 	}
 	if m, isMap := v.(map[string]any); isMember && sub.own == nil && (!isMap || len(m) == 0 || !n.sharedBelow(pe)) {
+		w.whole = w.whole || len(m) > 0
 		return // a leaf, or a value owned as a whole
 	}
 	if sub.own == nil && len(sub.foreign) == 0 {
@@ -109,9 +120,25 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 }
 
 func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string) {
-	for i, pe := range match(list, n.elements()) {
-		w.child(list[i], n, pe, path, append(slices.Clip(pointer), strconv.Itoa(i)), deeper)
+	elements := n.elements()
+	for i, pe := range match(list, elements) {
+		pointer := append(slices.Clip(pointer), strconv.Itoa(i))
+		if fitsDefaults(list[i], pe) || !fitsLoosely(list[i], pe) || n.isOwn(pe) {
+			w.child(list[i], n, pe, path, pointer, deeper)
+			continue
+		}
+		path := append(slices.Clip(path), unmatched(list[i], i, elements))
+		w.losses = append(w.losses, Loss{Path: path, Pointer: pointer, unsure: true})
 	}
+}
+
+// isOwn reports whether we own pe or something below it.
+func (n node) isOwn(pe fieldpath.PathElement) bool {
+	if n.own == nil {
+		return false
+	}
+	_, below := n.own.Children.Get(pe)
+	return below || n.own.Members.Has(pe)
 }
 
 func (n node) descend(pe fieldpath.PathElement) node {

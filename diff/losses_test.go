@@ -122,6 +122,12 @@ func TestLosses(t *testing.T) {
 			`trueup Apply {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"here"}': {".": {}, "f:name": {}, "f:zone": {}}, 'k:{"name":"a","zone":"there"}': {".": {}, "f:name": {}}}}}`,
 			[]string{`.spec.keyed[name="a",zone="here"].weight /spec/keyed/1/weight nobody`},
 		},
+		"a key that a schema defaults: another's item is not taken for ours, which may be gone": {
+			`{spec: {keyed: [{name: a, weight: 1}, {name: b, zone: there}]}}`,
+			`flux Apply {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"east"}': {".": {}, "f:name": {}, "f:weight": {}}}}}
+			 trueup Apply {"f:spec": {"f:keyed": {'k:{"name":"b","zone":"there"}': {".": {}, "f:name": {}, "f:zone": {}}}}}`,
+			[]string{`.spec.keyed[name="a"] /spec/keyed/0 nobody`},
+		},
 		"a set": {
 			`{metadata: {finalizers: [a, b]}}`,
 			`trueup Apply {"f:metadata": {"f:finalizers": {'v:"a"': {}}}}`,

@@ -1,30 +1,66 @@
 package diff
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Restore returns live as it will be once c is put right: without what people's tools added, and with config's value in
-// each enforced field. It is for showing only, where a dry-run cannot tell. Neither argument is changed.
-func Restore(live *unstructured.Unstructured, config map[string]any, c Comparison) *unstructured.Unstructured {
+// Restore returns live as it will be once c is put right: without what people's tools added, what does not go together
+// with Git and what Git no longer declares, and with config's value in each field that is not left to others. It is for
+// where the API server cannot tell by a dry-run; a new item of a list that says what it is only by its owners comes last.
+// live has its managed fields, and manager is our own. No argument is changed.
+func (c Comparison) Restore(config map[string]any, live *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	fields, err := ParseFields(live.GetManagedFields(), manager)
+	if err != nil {
+		return nil, fmt.Errorf("reading who wrote %s %s: %w", live.GetKind(), live.GetName(), err)
+	}
 	out := live.DeepCopy()
 	for _, e := range c.Extras {
-		if pointer := locate(out.Object, e.Path); pointer != nil {
-			if v, keep := without(out.Object, pointer); keep {
-				out.Object = v.(map[string]any)
-			}
+		remove(out, e.Path)
+	}
+	for _, p := range fields.surplus(config) {
+		if !fields.isShared(p) && !isKey(p) && !slices.ContainsFunc(c.Release, p.Equals) {
+			remove(out, fields.goesWith(config, p))
 		}
 	}
-	for _, l := range c.Losses {
-		if l.Verdict == Enforce {
-			restore(out.Object, config, l.Path, l.Pointer)
+	overlay(out.Object, c.Apply(config), fields.top())
+	return out, nil
+}
+
+// isShared reports whether somebody else owns p or something below it.
+func (f Fields) isShared(p fieldpath.Path) bool {
+	return slices.ContainsFunc(f.foreign, func(c claim) bool { return touches(c.set, p) })
+}
+
+// goesWith returns the topmost field that goes when p does, of which we own nothing else, nor does anybody: with a
+// volume's source its defaults go.
+func (f Fields) goesWith(config map[string]any, p fieldpath.Path) fieldpath.Path {
+	for n := len(p) - 1; n > 0 && !f.declared(config, p[:n]) && !f.isShared(p[:n]); n-- {
+		p = p[:n]
+	}
+	return p
+}
+
+// isKey reports whether p is a key of a list item, which a default brings back.
+func isKey(p fieldpath.Path) bool {
+	if len(p) < 2 || p[len(p)-2].Key == nil || p[len(p)-1].FieldName == nil {
+		return false
+	}
+	return slices.ContainsFunc(*p[len(p)-2].Key, func(k value.Field) bool { return k.Name == *p[len(p)-1].FieldName })
+}
+
+func remove(from *unstructured.Unstructured, p fieldpath.Path) {
+	if pointer := locate(from.Object, p); pointer != nil {
+		if v, keep := without(from.Object, pointer); keep {
+			from.Object = v.(map[string]any)
 		}
 	}
-	return out
 }
 
 // locate returns the JSON pointer to a field of a stored object, nil where it is not there.
@@ -51,48 +87,55 @@ func locate(object map[string]any, p fieldpath.Path) []string {
 	return pointer
 }
 
-// restore sets the field at path to what config has at pointer. A list item that is not there is added whole.
-func restore(to any, config any, path fieldpath.Path, pointer []string) {
-	for i, pe := range path {
-		config = at(config, pointer[i])
-		last := i == len(path)-1
-		switch parent := to.(type) {
+// overlay writes config over to, as server-side apply merges: what is a list with keys, a set or an atomic value shows in
+// what is owned below it.
+func overlay(to, config map[string]any, n node) {
+	for name, want := range config {
+		pe := fieldpath.FieldNameElement(name)
+		switch want := want.(type) {
+		case nil:
+			continue
 		case map[string]any:
-			if child, ok := parent[pointer[i]]; last || !ok || !container(child) {
-				parent[pointer[i]] = config
-				return
+			if have, ok := to[name].(map[string]any); ok && !n.isWhole(pe) {
+				overlay(have, want, n.descend(pe))
+				continue
 			}
-			if list, ok := parent[pointer[i]].([]any); ok && !holds(list, path[i+1]) {
-				parent[pointer[i]] = append(slices.Clip(list), at(config, pointer[i+1]))
-				return
-			}
-			to = parent[pointer[i]]
 		case []any:
-			n := slices.IndexFunc(parent, func(item any) bool { return fitsExactly(item, pe) })
-			if n < 0 {
-				return
-			}
-			if last {
-				parent[n] = config
-				return
-			}
-			to = parent[n]
-		default:
-			return
+			have, _ := to[name].([]any)
+			to[name] = overlayList(have, want, n.descend(pe))
+			continue
+		}
+		to[name] = runtime.DeepCopyJSONValue(want)
+	}
+}
+
+func overlayList(to, config []any, n node) []any {
+	elements := n.elements()
+	if len(elements) == 0 {
+		return runtime.DeepCopyJSONValue(config).([]any)
+	}
+	for i, pe := range match(config, elements) {
+		at := slices.IndexFunc(to, func(item any) bool { return fitsExactly(item, pe) })
+		if at < 0 {
+			to = append(to, runtime.DeepCopyJSONValue(config[i]))
+			continue
+		}
+		have, isMap := to[at].(map[string]any)
+		if want, ok := config[i].(map[string]any); ok && isMap {
+			overlay(have, want, n.descend(pe))
 		}
 	}
+	return to
 }
 
-func holds(list []any, pe fieldpath.PathElement) bool {
-	return slices.ContainsFunc(list, func(item any) bool { return fitsExactly(item, pe) })
-}
-
-func container(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return true
+// isWhole reports whether somebody owns the map at pe as one value.
+func (n node) isWhole(pe fieldpath.PathElement) bool {
+	member := n.own != nil && n.own.Members.Has(pe)
+	sub := n.descend(pe)
+	for _, c := range n.foreign {
+		member = member || c.set.Members.Has(pe)
 	}
-	return false
+	return member && sub.own == nil && len(sub.foreign) == 0
 }
 
 func at(v any, element string) any {

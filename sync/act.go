@@ -67,9 +67,18 @@ func (c *Controller) prepare(ctx context.Context, l *look) []*write {
 			c.fail(l, step, err)
 			continue
 		}
+		if !l.wasRefused(step) {
+			w.trust()
+		}
 		writes = append(writes, w)
 	}
 	return writes
+}
+
+// wasRefused reports whether the last write of the step was refused without having been checked.
+func (l *look) wasRefused(step *Step) bool {
+	p := l.st.pauses[step.ID]
+	return p != nil && p.refused
 }
 
 // reread decides anew about the steps of objects whose managed fields the cache has not kept, since they were in sync:
@@ -149,16 +158,21 @@ func (c *Controller) applyAll(ctx context.Context, l *look, writes []*write) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		c.applied(l, writes[i].step, seen, r.Err)
+		c.applied(l, writes[i], seen, r.Err)
 		progress()
 	})
 }
 
 // applied notes what became of one write. seen is the object as stored, nil where err is set.
-func (c *Controller) applied(l *look, step *Step, seen *Observed, err error) {
+func (c *Controller) applied(l *look, w *write, seen *Observed, err error) {
+	step := w.step
 	switch {
 	case err != nil && apply.Classify(err) == apply.Conflict:
 		l.lookAgain(step)
+		return
+	case err != nil && w.unchecked && step.Observed != nil && len(apply.RefusedFields(err)) > 0 && !l.wasRefused(step):
+		l.lookAgain(step)
+		l.st.pauses[step.ID].refused = true
 		return
 	case err != nil:
 		c.fail(l, step, err)

@@ -113,6 +113,14 @@ const (
 
 // settle decides what the answer to a dry-run means for a write: nil to go on with it.
 func (c *Controller) settle(ctx context.Context, l *look, w *write) error {
+	err := c.settleOwners(ctx, l, w)
+	if err != nil && w.step.Observed != nil {
+		return c.untangle(ctx, l, w, err)
+	}
+	return err
+}
+
+func (c *Controller) settleOwners(ctx context.Context, l *look, w *write) error {
 	err := w.step.err
 	w.step.err = nil
 	if err != nil {

@@ -3,12 +3,12 @@ package sync
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
@@ -65,15 +65,23 @@ type answer struct {
 	own     *fieldpath.Set // those that we have
 }
 
-// ask sends the dry-run; ok is false when the object has changed since it was read.
+// ask asks about all of Git's configuration; ok is false when the object has changed since it was read.
 func (o *oracle) ask(live *unstructured.Unstructured) (a answer, ok bool, err error) {
 	config, err := o.git.Config()
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	u := &unstructured.Unstructured{Object: config}
+	return o.askFor(live, config)
+}
+
+// askFor sends the dry-run.
+func (o *oracle) askFor(live *unstructured.Unstructured, config map[string]any) (a answer, ok bool, err error) {
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(config)}
 	if applied, ok := live.GetAnnotations()[v1alpha1.AnnotationApplied]; ok {
 		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
 		annotations[v1alpha1.AnnotationApplied] = applied
 		u.SetAnnotations(annotations)
 	}
@@ -126,8 +134,8 @@ func (o *oracle) compare(live *unstructured.Unstructured) bool {
 	case err != nil && !apierrors.IsInvalid(err):
 		o.failf("asking: %v", err)
 	case err != nil:
-		if step.Comparison.State == diff.InSync {
-			o.failf("the verdict is %s, but the API server says %v", step.Comparison.State, err)
+		if step.Comparison.State == diff.InSync || step.Comparison.State == diff.Held {
+			return o.isTakenInPart(live, step.Comparison, err)
 		}
 		return true
 	}
@@ -139,6 +147,20 @@ func (o *oracle) compare(live *unstructured.Unstructured) bool {
 	}
 	o.compareState(step, live, a, len(extras) > 0)
 	return true
+}
+
+// isTakenInPart checks that what is refused is what others have been left with, which need not go together with all that
+// Git declares: the rest is taken. It returns false when the object has changed since it was read.
+func (o *oracle) isTakenInPart(live *unstructured.Unstructured, c diff.Comparison, refusal error) bool {
+	config, _ := o.git.Config()
+	if !c.Partial() {
+		o.failf("the verdict is %s, and nothing is left to others, but the API server says %v", c.State, refusal)
+	}
+	_, ok, err := o.askFor(live, c.Apply(config))
+	if err != nil {
+		o.failf("the verdict is %s, but the API server refuses also what is not left to others: %v", c.State, err)
+	}
+	return ok
 }
 
 func pathsOf(extras []diff.Extra) []string {
@@ -162,7 +184,7 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 		if c.State == diff.Changed || p.String() == appliedPath || there && isNothing(value) {
 			return
 		}
-		if len(c.Losses) == 0 && c.State == diff.Drifted { // it shows in the digest alone
+		if (len(c.Losses) == 0 || o.mayHide(a.own)) && c.State == diff.Drifted { // it shows in the digest alone
 			return
 		}
 		if !slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool { return related(l.Path, p) }) {
@@ -179,25 +201,17 @@ func (o *oracle) compareLosses(c diff.Comparison, a answer) {
 	}
 }
 
-// isNothing reports whether metadata cannot tell whether a declared value is there: an empty list is listed among the
-// fields of its owner only when it is atomic, and null declares nothing.
-func isNothing(v any) bool {
-	l, ok := v.([]any)
-	return ok && len(l) == 0 || v == nil
-}
-
-// valueAt returns what a JSON pointer leads to.
-func valueAt(v any, pointer []string) any {
-	for _, element := range pointer {
-		switch x := v.(type) {
-		case map[string]any:
-			v = x[element]
-		case []any:
-			i, _ := strconv.Atoi(element)
-			v = x[i]
-		}
-	}
-	return v
+// mayHide reports whether of a custom resource's object we own a map that Git fills as one value: it may be one without a
+// schema of which somebody has taken the last field.
+func (o *oracle) mayHide(own *fieldpath.Set) bool {
+	config, _ := o.git.Config()
+	found := false
+	own.Leaves().Iterate(func(p fieldpath.Path) {
+		v, _ := at(config, p)
+		m, isMap := v.(map[string]any)
+		found = found || isMap && len(m) > 0
+	})
+	return found && o.subject.gvk.Kind == "Gadget"
 }
 
 // related reports whether one path leads to or through the other. A list key of the first may lack keys that the API
@@ -286,7 +300,7 @@ func (o *oracle) compareState(step Step, live *unstructured.Unstructured, a answ
 	switch {
 	case state.Applied.Config != o.git.digest:
 		want = diff.Changed
-	case enforced, extra, (surplus || len(c.Losses) == 0) && state.Fields != state.Applied.Fields:
+	case enforced, extra, (surplus || len(c.Losses) == 0 || o.mayHide(a.own)) && state.Fields != state.Applied.Fields:
 		want = diff.Drifted
 	case held:
 		want = diff.Held
@@ -297,100 +311,4 @@ func (o *oracle) compareState(step Step, live *unstructured.Unstructured, a answ
 	if c.State == diff.InSync && len(c.Losses) == 0 && !bytes.Equal(content(live), content(a.object)) {
 		o.failf("the verdict is Synced, but applying would make %s of %s", content(a.object), content(live))
 	}
-}
-
-// content is an object less what every write changes.
-func content(u *unstructured.Unstructured) []byte {
-	u = u.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
-		unstructured.RemoveNestedField(u.Object, "metadata", field)
-	}
-	normalizeLists(u.Object)
-	return asJSON(u.Object)
-}
-
-// normalizeLists takes out empty lists, since whether one is there means nothing, and orders the others: who owns an
-// item says nothing of its place, and the order of an atomic list is its owner's as the list is.
-func normalizeLists(v any) {
-	switch x := v.(type) {
-	case map[string]any:
-		for k, child := range x {
-			if isNothing(child) {
-				delete(x, k)
-			}
-			normalizeLists(child)
-		}
-	case []any:
-		for _, child := range x {
-			normalizeLists(child)
-		}
-		slices.SortFunc(x, func(a, b any) int { return bytes.Compare(asJSON(a), asJSON(b)) })
-	}
-}
-
-// pointerOf returns the JSON pointer to a declared field, as far as it is declared.
-func pointerOf(v any, p fieldpath.Path) (pointer []string) {
-	for _, pe := range p {
-		switch x := v.(type) {
-		case map[string]any:
-			if pe.FieldName == nil || x[*pe.FieldName] == nil {
-				return pointer
-			}
-			v, pointer = x[*pe.FieldName], append(pointer, *pe.FieldName)
-		case []any:
-			i := slices.IndexFunc(x, func(item any) bool { return isItem(item, pe) })
-			if i < 0 {
-				return pointer
-			}
-			v, pointer = x[i], append(pointer, strconv.Itoa(i))
-		}
-	}
-	return pointer
-}
-
-func same(u *unstructured.Unstructured, want any, p fieldpath.Path) bool {
-	got, _ := at(u.Object, p)
-	return bytes.Equal(asJSON(got), asJSON(want))
-}
-
-// at returns the value of a field of a stored object.
-func at(v any, p fieldpath.Path) (any, bool) {
-	for _, pe := range p {
-		switch x := v.(type) {
-		case map[string]any:
-			if pe.FieldName == nil {
-				return nil, false
-			}
-			next, ok := x[*pe.FieldName]
-			if !ok {
-				return nil, false
-			}
-			v = next
-		case []any:
-			i := slices.IndexFunc(x, func(item any) bool { return isItem(item, pe) })
-			if i < 0 {
-				return nil, false
-			}
-			v = x[i]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
-}
-
-func isItem(item any, pe fieldpath.PathElement) bool {
-	if pe.Value != nil {
-		return value.Equals(value.NewValueInterface(item), *pe.Value)
-	}
-	m, ok := item.(map[string]any)
-	if pe.Key == nil || !ok {
-		return false
-	}
-	for _, k := range *pe.Key {
-		if !value.Equals(value.NewValueInterface(m[k.Name]), k.Value) {
-			return false
-		}
-	}
-	return true
 }

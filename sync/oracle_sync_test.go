@@ -8,8 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -18,6 +20,8 @@ import (
 func (o *oracle) sync() {
 	var before *unstructured.Unstructured
 	var first *Step
+	o.untangled = nil
+	doubted := false
 	for pass := range tries {
 		live, err := o.read()
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -37,12 +41,19 @@ func (o *oracle) sync() {
 			}
 			continue
 		}
-		switch err := o.put(&step); {
+		extras := len(step.Comparison.Extras)
+		err = o.put(&step, doubted)
+		o.noteUntangled(live, step.Comparison.Extras[min(extras, len(step.Comparison.Extras)):])
+		switch {
 		case err == nil, errors.Is(err, errLookAgain), apierrors.IsConflict(err):
 			o.note("sync, pass %d: %s, %v", pass, step.Op, err)
+		case len(apply.RefusedFields(err)) > 0 && !doubted:
+			o.note("sync, pass %d: %s, tried once more: %v", pass, step.Op, err)
+			doubted = true
 		default:
 			o.note("sync, pass %d: refused: %v", pass, err)
 			o.refused++
+			o.checkRefusal(&step, err)
 			if _, err := o.remove(""); err != nil && !apierrors.IsNotFound(err) {
 				o.t.Fatal(err)
 			}
@@ -52,13 +63,46 @@ func (o *oracle) sync() {
 	o.failf("the sync does not come to an end")
 }
 
-// put writes what a step says.
-func (o *oracle) put(step *Step) error {
+// noteUntangled notes what a sync takes away because it does not go together with what Git declares: only where the API
+// server refuses the two.
+func (o *oracle) noteUntangled(live *unstructured.Unstructured, extras []diff.Extra) {
+	if len(extras) == 0 {
+		return
+	}
+	o.note("does not go together with Git: %v", pathsOf(extras))
+	for _, e := range extras {
+		o.untangled = append(o.untangled, e.Path)
+	}
+	if live == nil {
+		o.failf("nothing is there that %v does not go together with", pathsOf(extras))
+	}
+}
+
+// checkRefusal checks that what is refused could not have been brought about: the API server does not take Git's
+// configuration of itself, the object cannot be changed that way, or somebody else has what is in the way.
+func (o *oracle) checkRefusal(step *Step, refusal error) {
+	if isUntyped(refusal) || errors.Is(refusal, errRefused) || apply.Classify(refusal) == apply.Immutable || step.Comparison.Partial() ||
+		strings.Contains(refusal.Error(), "does not go together with") || strings.Contains(refusal.Error(), "cannot be emptied") {
+		return
+	}
+	config, _ := o.git.Config()
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(config)}
+	u.SetName(o.name + "-anew")
+	if _, err := o.writer.DryRun(o.t.Context(), &apply.Object{Config: u}); err == nil {
+		o.failf("the sync is refused, though Git's configuration would be taken if nothing were there: %v", refusal)
+	}
+}
+
+// put writes what a step says; doubted says that it was refused before.
+func (o *oracle) put(step *Step, doubted bool) error {
 	c := &Controller{writer: o.writer, kinds: o.kinds}
 	ctx := o.t.Context()
 	w, err := c.writeOf(ctx, step)
 	if err != nil {
 		return err
+	}
+	if !doubted {
+		w.trust()
 	}
 	if !w.unchecked {
 		answer, err := o.writer.DryRun(ctx, w.object)
@@ -75,8 +119,11 @@ func (o *oracle) put(step *Step) error {
 // has changed since it was read.
 func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, last Step) bool {
 	a, ok, err := o.ask(after)
-	if isUntyped(err) || apierrors.IsInvalid(err) && last.Comparison.State == diff.Held {
-		return true // what is held does not go together with what Git wants
+	switch {
+	case isUntyped(err):
+		return true
+	case apierrors.IsInvalid(err):
+		return o.isTakenInPart(after, last.Comparison, err)
 	}
 	if err != nil {
 		o.failf("the sync has come to an end, but the API server says %v", err)
@@ -127,6 +174,9 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 			if item := p[:i+1]; item[i].FieldName == nil && own.Has(item) && !a.applied.Has(item) {
 				return // an item that leaves Git goes as a whole
 			}
+		}
+		if slices.ContainsFunc(o.untangled, func(top fieldpath.Path) bool { return len(p) >= len(top) && p[:len(top)].Equals(top) }) {
+			return
 		}
 		if want, there := at(before.Object, p); there && below.Empty() && !isEffect(want, p) && !enforced && !strings.HasPrefix(p.String(), ".status") && !same(after, want, p) {
 			got, _ := at(after.Object, p)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
@@ -40,6 +41,7 @@ type oracle struct {
 	older   dynamic.ResourceInterface
 	app     types.NamespacedName
 	ns      string
+	seed    uint64
 
 	git        *Desired
 	set        *DesiredSet
@@ -47,7 +49,14 @@ type oracle struct {
 	autoscaler string
 	adopting   bool
 
-	history       []string
+	history   []string
+	untangled []fieldpath.Path // what the sync took away since it did not go together with Git
+	*tally
+}
+
+// tally is what has been done with one kind.
+type tally struct {
+	steps         int
 	foreignWrites int
 	foreignTaken  int
 	states        map[diff.State]int
@@ -59,14 +68,13 @@ func (o *oracle) note(format string, args ...any) {
 	o.history = append(o.history, fmt.Sprintf(format, args...))
 }
 
-// failf tells what is wrong and how it came about.
+// failf tells what is wrong, all that led to it, and how to see it again: each object has random numbers of its own.
 func (o *oracle) failf(format string, args ...any) {
 	o.t.Helper()
-	last := o.history[max(0, len(o.history)-12):]
 	config, _ := o.git.Config()
 	live, _ := o.read()
-	o.t.Fatalf("%s\nafter\n%s\nGit: %s\nlive: %s\npolicies: %+v autoscaler: %q adopting: %v", fmt.Sprintf(format, args...), strings.Join(last, "\n"),
-		asJSON(config), asJSON(live), o.policies, o.autoscaler, o.adopting)
+	o.t.Fatalf("%s\nafter\n%s\nGit: %s\nlive: %s\npolicies: %+v autoscaler: %q adopting: %v\nagain: TRUEUP_SEED=%d TRUEUP_OBJECT=%s/%s", fmt.Sprintf(format, args...),
+		strings.Join(o.history, "\n"), asJSON(config), asJSON(live), o.policies, o.autoscaler, o.adopting, o.seed, o.subject.gvk.Kind, o.name)
 }
 
 func (o *oracle) read() (*unstructured.Unstructured, error) {
@@ -149,8 +157,33 @@ const oracleSteps = 500
 // lifetime is after how many steps an object with a new name is driven.
 const lifetime = 30
 
-// The test makes the same changes for the same seed; TRUEUP_SEED sets it. TRUEUP_SOAK sets for how long it runs,
-// with another seed each time.
+// soak is how long the oracle runs and with which random numbers.
+type soak struct {
+	seed     uint64
+	duration time.Duration
+	object   string // the only one to drive, as Kind/name; "" for all
+}
+
+// soakOf reads TRUEUP_SOAK, for how long to run, with another seed each time; TRUEUP_SEED, which repeats a run; and
+// TRUEUP_OBJECT, which repeats what was done to one object of it.
+func soakOf(t *testing.T) soak {
+	s := soak{seed: 1, object: os.Getenv("TRUEUP_OBJECT")}
+	var err error
+	if v := os.Getenv("TRUEUP_SOAK"); v != "" {
+		s.seed = uint64(time.Now().UnixNano())
+		if s.duration, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := os.Getenv("TRUEUP_SEED"); v != "" {
+		if s.seed, err = strconv.ParseUint(v, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// The test makes the same changes for the same seed; see soakOf for how to set it.
 func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
 	t.Parallel()
 	cluster := kubetest.Shared(t)
@@ -158,19 +191,8 @@ func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, duration := uint64(1), time.Duration(0)
-	if s := os.Getenv("TRUEUP_SOAK"); s != "" {
-		seed = uint64(time.Now().UnixNano())
-		if duration, err = time.ParseDuration(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s := os.Getenv("TRUEUP_SEED"); s != "" {
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("TRUEUP_SEED=%d", seed)
+	run := soakOf(t)
+	t.Logf("TRUEUP_SEED=%d", run.seed)
 	ns := cluster.Namespace(t)
 	group := ns + ".example.com"
 	cluster.Kubectl(t, gadgets(group), "apply", "-f", "-")
@@ -181,22 +203,28 @@ func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
 	all := subjects(group)
 	// As many kinds are driven at once as there are processors.
-	each := duration * time.Duration(runtime.GOMAXPROCS(0)) / time.Duration(len(all))
+	each := run.duration * time.Duration(runtime.GOMAXPROCS(0)) / time.Duration(len(all))
 	var total atomic.Int64
 	t.Cleanup(func() { t.Logf("%d steps in all", total.Load()) })
 	for _, s := range all {
 		t.Run(s.gvk.Kind, func(t *testing.T) {
 			t.Parallel()
-			o := newOracle(t, clients, kinds, ns, s, seed)
-			steps, deadline := 0, time.Now().Add(each)
-			for ; steps < oracleSteps/len(all)+1 || time.Now().Before(deadline); steps++ {
-				if steps%lifetime == 0 {
-					o.begin(steps / lifetime)
+			o := newOracle(t, clients, kinds, ns, s, run.seed)
+			if kind, n, _ := strings.Cut(run.object, "/oracle-"); kind != "" {
+				if n, err := strconv.Atoi(n); kind == s.gvk.Kind && err == nil {
+					o.drive(t, n, lifetime)
 				}
-				o.step()
+				return
 			}
-			total.Add(int64(steps))
-			t.Logf("%d steps, %d syncs, %d of %d foreign writes taken, %d syncs refused, verdicts %v", steps, o.syncs, o.foreignTaken, o.foreignWrites, o.refused, o.states)
+			deadline := time.Now().Add(each)
+			for n := 0; o.steps < oracleSteps/len(all)+1 || time.Now().Before(deadline); n++ {
+				// A soak goes on with the next object, to find more.
+				if !o.drive(t, n, lifetime) && run.duration == 0 {
+					break
+				}
+			}
+			total.Add(int64(o.steps))
+			t.Logf("%d steps, %d syncs, %d of %d foreign writes taken, %d syncs refused, verdicts %v", o.steps, o.syncs, o.foreignTaken, o.foreignWrites, o.refused, o.states)
 			if o.foreignTaken*5 < o.foreignWrites || o.refused*2 > o.syncs {
 				t.Error("too much of it was refused to say anything")
 			}
@@ -205,10 +233,8 @@ func TestSoakVerdictFromMetadataIsThatOfADryRun(t *testing.T) {
 }
 
 func newOracle(t testing.TB, clients *Clients, kinds *apply.Kinds, ns string, s subject, seed uint64) *oracle {
-	h := fnv.New64()
-	h.Write([]byte(s.gvk.Kind))
 	o := &oracle{
-		t: t, r: rand.New(rand.NewPCG(seed, h.Sum64())), subject: s, kinds: kinds, ns: ns, states: map[diff.State]int{},
+		t: t, seed: seed, subject: s, kinds: kinds, ns: ns, tally: &tally{states: map[diff.State]int{}},
 		app:    types.NamespacedName{Namespace: ns, Name: "oracle"},
 		writer: apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, 4),
 	}
@@ -228,15 +254,21 @@ func newOracle(t testing.TB, clients *Clients, kinds *apply.Kinds, ns string, s 
 	return o
 }
 
-// begin goes on with another object.
-func (o *oracle) begin(n int) {
-	if o.name != "" {
-		_, _ = o.remove("")
-	}
-	o.name, o.history = fmt.Sprintf("oracle-%d", n), nil
-	o.policies, o.autoscaler, o.adopting = nil, "", false
-	o.commit()
-	if o.r.IntN(3) > 0 {
-		o.sync()
-	}
+// drive makes steps with the nth object, of which a failure ends only this one.
+func (o *oracle) drive(t *testing.T, n, steps int) bool {
+	return t.Run(strconv.Itoa(n), func(t *testing.T) {
+		one := *o
+		h := fnv.New64()
+		fmt.Fprintf(h, "%s/%d", o.subject.gvk.Kind, n)
+		one.t, one.r, one.name = t, rand.New(rand.NewPCG(o.seed, h.Sum64())), fmt.Sprintf("oracle-%d", n)
+		one.commit()
+		if one.r.IntN(3) > 0 {
+			one.sync()
+		}
+		for range steps {
+			one.steps++
+			one.step()
+		}
+		_, _ = one.remove("")
+	})
 }

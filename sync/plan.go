@@ -225,7 +225,7 @@ func lostFields(c diff.Comparison, v diff.Verdict) string {
 	}
 	if v == diff.Enforce {
 		for _, e := range c.Extras {
-			add(e.Path.String(), "added by "+e.Owner.String())
+			add(e.Path.String(), e.Reason())
 		}
 	}
 	if total > maxNamed {

@@ -268,7 +268,7 @@ func (p *previewer) change(ctx context.Context, d *Desired) Change {
 // next is the object as a sync would leave it.
 func (p *previewer) next(ctx context.Context, step *Step, config map[string]any, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if len(step.Comparison.Extras) > 0 {
-		return diff.Restore(live, config, step.Comparison), nil
+		return step.Comparison.Restore(config, live, v1alpha1.FieldManager)
 	}
 	dryRun := func() (*unstructured.Unstructured, error) {
 		return p.writer.DryRun(ctx, &apply.Object{Config: &unstructured.Unstructured{Object: step.Comparison.Apply(config)}, Force: step.Comparison.Forced()})
@@ -277,6 +277,11 @@ func (p *previewer) next(ctx context.Context, step *Step, config map[string]any,
 	if conflicts := apply.FieldConflicts(err); len(conflicts) > 0 && step.Observed != nil {
 		if err = p.input.contest(step, conflicts); err == nil {
 			next, err = dryRun()
+		}
+	}
+	if len(apply.RefusedFields(err)) > 0 && step.Observed != nil {
+		if err = untangleStep(ctx, p.writer, step, live, p.input.Context(step.Desired), err); err == nil {
+			next, err = step.Comparison.Restore(config, live, v1alpha1.FieldManager)
 		}
 	}
 	if err != nil {

@@ -86,6 +86,8 @@ type failure struct {
 type pause struct {
 	wait  time.Duration
 	until time.Time
+	// refused says that what had not been checked was refused: it is checked next time, to learn why.
+	refused bool
 }
 
 // retry is a sync that was refused as a whole.

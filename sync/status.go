@@ -146,7 +146,7 @@ func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 		out = append(out, d)
 	}
 	for _, e := range s.Comparison.Extras {
-		out = append(out, fieldDrift(s.ID, l.snap.mask.text(e.Path.String()), e.Owner, string(diff.Enforce), "added by "+e.Owner.String()))
+		out = append(out, fieldDrift(s.ID, l.snap.mask.text(e.Path.String()), e.Owner, string(diff.Enforce), e.Reason()))
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 		return w, nil
 	}
 	if len(cmp.Extras) > 0 {
-		folded, ok, err := diff.Fold(config, step.Observed.State.Managed, v1alpha1.FieldManager)
+		folded, ok, err := cmp.Fold(config, step.Observed.State.Managed, v1alpha1.FieldManager)
 		if err != nil {
 			return nil, err
 		}
@@ -43,14 +43,11 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 			o.Fold, w.unchecked = folded, true
 		}
 	}
+	if first := cmp.ApplyFirst(config); first != nil {
+		o.First, w.unchecked = &unstructured.Unstructured{Object: first}, true
+	}
 	if o.Force || o.Fold != nil {
 		o.ResourceVersion = step.Observed.ResourceVersion
-	}
-	if applied := step.Observed.State.Applied; step.Op == OpHeal && applied == (diff.Applied{Config: step.Desired.digest, Fields: applied.Fields}) && !cmp.Partial() && cmp.Forced() {
-		// The API server has taken this very configuration before, and which fields it gives is known. What is not forced
-		// may still run into an owner whom managed fields do not show.
-		o.Config.SetAnnotations(withApplied(o.Config.GetAnnotations(), applied))
-		o.Sealed, w.unchecked = true, true
 	}
 	if len(cmp.Release) > 0 {
 		live, err := c.writer.Get(ctx, o.Config)
@@ -60,6 +57,20 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 		o.Release, o.ReleaseManager = diff.Extract(live, cmp.Release), v1alpha1.ReleasedManager
 	}
 	return w, nil
+}
+
+// trust spares the dry-run of a write that puts back what the API server has taken before: which fields that gives is
+// known. What is not forced may still run into an owner whom managed fields do not show.
+func (w *write) trust() {
+	if w.step.Op != OpHeal {
+		return
+	}
+	digest, applied, cmp := w.step.Desired.digest, w.step.Observed.State.Applied, w.step.Comparison
+	if applied != (diff.Applied{Config: digest, Fields: applied.Fields}) || cmp.Partial() || !cmp.Forced() {
+		return
+	}
+	w.object.Config.SetAnnotations(withApplied(w.object.Config.GetAnnotations(), applied))
+	w.object.Sealed, w.unchecked = true, true
 }
 
 // sealer writes the annotation that says what was applied and which fields that gave us.
