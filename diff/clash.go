@@ -17,7 +17,8 @@ type Reach int
 const (
 	// Named takes the refused field itself, where Git does not declare it: rollingUpdate where Git has the strategy Recreate.
 	// Of a list it takes items that Git does not declare: that have the same value there as one of Git's, as port 80 where
-	// Git has 83 of the same name, and those of which applying takes our part away and leaves what others set.
+	// Git has 83 of the same name; that lack what all of Git's have; and those of which applying takes our part away and
+	// leaves what others set.
 	Named Reach = iota
 	// Beside takes also what Git does not declare beside it and in it: the emptyDir that was there before Git said
 	// configMap, the minAvailable that somebody added to Git's maxUnavailable.
@@ -155,7 +156,7 @@ func (u *untangler) follow(field []string, config, live any, n node, path fieldp
 
 func (u *untangler) items(field []string, want, have []any, n node, path fieldpath.Path, pointer []string) {
 	elements := n.elements()
-	declared := match(want, elements)
+	declared := n.match(want)
 	for _, pe := range elements {
 		at := slices.IndexFunc(have, func(item any) bool { return fitsExactly(item, pe) })
 		if at < 0 {
@@ -166,8 +167,8 @@ func (u *untangler) items(field []string, want, have []any, n node, path fieldpa
 			continue
 		}
 		v := valueAt(have[at], field)
-		same := func(item any) bool { return reflect.DeepEqual(valueAt(item, field), v) }
-		if n.isOwn(pe) && n.ownerOf(pe) != (Owner{}) || v != nil && slices.ContainsFunc(want, same) {
+		same := slices.ContainsFunc(want, func(item any) bool { return reflect.DeepEqual(valueAt(item, field), v) })
+		if n.isOwn(pe) && n.ownerOf(pe) != (Owner{}) || same == (v != nil) {
 			u.add(pe, n, path, append(slices.Clip(pointer), strconv.Itoa(at)))
 		}
 	}

@@ -1,11 +1,42 @@
 package diff
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
+
+// Handover returns the fields to apply as the manager that keeps released values alive: those of Release, and those that
+// it has from before, which it would let go if it no longer applied them; none where nothing is to be released.
+// It returns an error when entries are not well-formed.
+func (c Comparison) Handover(entries []metav1.ManagedFieldsEntry) ([]fieldpath.Path, error) {
+	if len(c.Release) == 0 {
+		return nil, nil
+	}
+	paths := slices.Clone(c.Release)
+	for _, e := range entries {
+		if ClassOf(e.Manager) != Released || e.FieldsV1 == nil {
+			continue
+		}
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			return nil, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		}
+		for p := range set.Leaves().All() {
+			back := func(l DecidedLoss) bool {
+				return l.Verdict == Enforce && (l.Path.Equals(p) || isBelow(l.Path, p))
+			}
+			if !slices.ContainsFunc(c.Losses, back) {
+				paths = append(paths, p.Copy())
+			}
+		}
+	}
+	return paths, nil
+}
 
 // Extract returns a configuration that declares only the given fields, each with the value it has in live, which is
 // not changed. Fields that live does not have are left out.

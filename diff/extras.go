@@ -75,7 +75,7 @@ func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
 	}
 	extra := &fieldpath.Set{}
 	for p := range c.set.All() {
-		if !left(p) && !f.declared(config, p) && !touches(others, p) {
+		if !left(p) && !f.declared(config, p) && !owns(others, p) {
 			extra.Insert(p.Copy())
 		}
 	}
@@ -113,6 +113,15 @@ func isTemplateMeta(p fieldpath.Path) bool {
 		return ""
 	}
 	return name(n-1) == "annotations" && name(n-2) == "metadata" || name(n-1) == "metadata" && name(n-2) == "template"
+}
+
+// owns reports whether s keeps p when its other owners let it go: it has it or something below it. A list item goes as a
+// whole with whoever has the item itself, whatever others have set in it.
+func owns(s *fieldpath.Set, p fieldpath.Path) bool {
+	if p[len(p)-1].FieldName == nil {
+		return s.Has(p)
+	}
+	return touches(s, p)
 }
 
 // touches reports whether s has p or something below it.

@@ -47,7 +47,7 @@ func (f Fields) find(config map[string]any, p fieldpath.Path) (pointer []string,
 			}
 			v, pointer = next, append(pointer, *pe.FieldName)
 		case []any:
-			i := slices.IndexFunc(match(at, node.elements()), pe.Equals)
+			i := slices.IndexFunc(node.match(at), pe.Equals)
 			if i < 0 {
 				return pointer, v
 			}

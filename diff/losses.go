@@ -121,9 +121,9 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 
 func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string) {
 	elements := n.elements()
-	for i, pe := range match(list, elements) {
+	for i, pe := range n.match(list) {
 		pointer := append(slices.Clip(pointer), strconv.Itoa(i))
-		if fitsDefaults(list[i], pe) || !fitsLoosely(list[i], pe) || n.isOwn(pe) {
+		if fitsDefaults(list[i], pe) || !n.mayFit(list[i], pe) || n.isOwn(pe) {
 			w.child(list[i], n, pe, path, pointer, deeper)
 			continue
 		}
@@ -219,13 +219,14 @@ func (n node) elements() []fieldpath.PathElement {
 
 // match gives each declared item its element: by value in a set, by key in a list with keys. Items that carry all keys
 // choose first, so that one which relies on a defaulted key cannot take another's element, and then what comes first
-// among elements; an item that fits none
-// gets a key made of its own fields where the others' keys tell which those are, else its index.
-func match(list []any, elements []fieldpath.PathElement) []fieldpath.PathElement {
+// among elements; an item that fits none gets a key made of its own fields where the others' keys tell which those are,
+// else its index.
+func (n node) match(list []any) []fieldpath.PathElement {
+	elements := n.elements()
 	out := make([]fieldpath.PathElement, len(list))
 	found := make([]bool, len(list))
 	used := make([]bool, len(elements))
-	for _, fits := range []func(any, fieldpath.PathElement) bool{fitsExactly, fitsDefaults, fitsLoosely} {
+	for _, fits := range []func(any, fieldpath.PathElement) bool{fitsExactly, fitsDefaults, n.mayFit} {
 		for i, item := range list {
 			for j, pe := range elements {
 				if !found[i] && !used[j] && fits(item, pe) {
@@ -242,6 +243,15 @@ func match(list []any, elements []fieldpath.PathElement) []fieldpath.PathElement
 	return out
 }
 
+// mayFit reports whether pe can stand for item where that leaves keys to defaults which are not known. What only others
+// have does not, where the default is known to be another.
+func (n node) mayFit(item any, pe fieldpath.PathElement) bool {
+	return fits(item, pe, func(name string, v value.Value) bool {
+		d, known := knownDefaults[name]
+		return !known || n.isOwn(pe) || value.Equals(value.NewValueInterface(d), v)
+	})
+}
+
 func fitsExactly(item any, pe fieldpath.PathElement) bool { return fits(item, pe, nil) }
 
 // knownDefaults are the list keys of built-in kinds that have a default (k8s.io/api/core/v1: ServicePort.protocol and
@@ -253,10 +263,6 @@ func fitsDefaults(item any, pe fieldpath.PathElement) bool {
 		d, ok := knownDefaults[name]
 		return ok && value.Equals(value.NewValueInterface(d), v)
 	})
-}
-
-func fitsLoosely(item any, pe fieldpath.PathElement) bool {
-	return fits(item, pe, func(string, value.Value) bool { return true })
 }
 
 // fits reports whether pe can stand for item; absent decides about a key that the item does not carry.

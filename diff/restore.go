@@ -25,12 +25,18 @@ func (c Comparison) Restore(config map[string]any, live *unstructured.Unstructur
 		remove(out, e.Path)
 	}
 	for _, p := range fields.surplus(config) {
-		if !fields.isShared(p) && !isKey(p) && !slices.ContainsFunc(c.Release, p.Equals) {
+		if !fields.keeps(p) && !isKey(p) && !slices.ContainsFunc(c.Release, p.Equals) {
 			remove(out, fields.goesWith(config, p))
 		}
 	}
 	overlay(out.Object, c.Apply(config), fields.top())
 	return out, nil
+}
+
+// keeps reports whether p stays when our part of it goes, since somebody else owns it too: a list item itself, of a field
+// also something below it.
+func (f Fields) keeps(p fieldpath.Path) bool {
+	return slices.ContainsFunc(f.foreign, func(c claim) bool { return owns(c.set, p) })
 }
 
 // isShared reports whether somebody else owns p or something below it.
@@ -110,11 +116,10 @@ func overlay(to, config map[string]any, n node) {
 }
 
 func overlayList(to, config []any, n node) []any {
-	elements := n.elements()
-	if len(elements) == 0 {
+	if len(n.elements()) == 0 {
 		return runtime.DeepCopyJSONValue(config).([]any)
 	}
-	for i, pe := range match(config, elements) {
+	for i, pe := range n.match(config) {
 		at := slices.IndexFunc(to, func(item any) bool { return fitsExactly(item, pe) })
 		if at < 0 {
 			to = append(to, runtime.DeepCopyJSONValue(config[i]))

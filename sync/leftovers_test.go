@@ -110,6 +110,17 @@ func TestSizeIsKeptWhenItLeavesGitWhileAPersonHasAddedSomething(t *testing.T) {
 	if got := w.sizes(); strings.Contains(got, "to 1") {
 		t.Errorf("the size should never have fallen, but:\n%s", got)
 	}
+
+	// Nor is it let go when something else is released after it.
+	grace := strings.Replace(sized("")["shop/web.yaml"], "    spec:\n", "    spec:\n      terminationGracePeriodSeconds: 7\n", 1)
+	commit = w.git.Commit(map[string]string{"shop/web.yaml": grace}, "grace")
+	w.until("shop", synced(commit))
+	w.kubectl("patch", "application", "shop", "--type=merge", "-p", `{"spec":{"fieldPolicies":[{"kind":"Deployment","paths":[".spec.template.spec.terminationGracePeriodSeconds"],"policy":"Yield"}]}}`)
+	commit = w.git.Commit(map[string]string{"shop/web.yaml": strings.Replace(grace, "1.29", "1.30", 1)}, "image")
+	w.until("shop", synced(commit))
+	w.eventually("3 7", func() string {
+		return w.kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas} {.spec.template.spec.terminationGracePeriodSeconds}")
+	})
 }
 
 // A fold that comes too late is a conflict, upon which the object is looked at again, and no refusal.

@@ -253,7 +253,7 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
 	for _, set := range persons {
 		var tops []fieldpath.Path
 		set.Iterate(func(p fieldpath.Path) {
-			if value, there := at(config, p); theirs(p) || covered(others, p) || there && isNothing(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
+			if value, there := at(config, p); theirs(p) || owned(others, p) || there && isNothing(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
 				return
 			}
 			tops = append(tops, p.Copy())
@@ -274,6 +274,15 @@ func theirs(p fieldpath.Path) bool {
 		return true
 	}
 	return strings.HasSuffix(s, ".template.metadata") || strings.HasSuffix(s, ".metadata.annotations") || strings.HasSuffix(s, ".kubectl.kubernetes.io/restartedAt")
+}
+
+// owned reports whether s keeps p where a person lets it go. A list item goes as a whole with who has the item itself: so
+// does server-side apply, whatever others have set in it.
+func owned(s *fieldpath.Set, p fieldpath.Path) bool {
+	if p[len(p)-1].FieldName == nil {
+		return s.Has(p)
+	}
+	return covered(s, p)
 }
 
 // covered reports whether s has p or something below it.

@@ -155,9 +155,12 @@ func (o *oracle) settled(before *unstructured.Unstructured, first *Step, after *
 
 // keptOthers checks that a sync has left alone what is neither Git's nor a person's addition, and what was left to others.
 func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, after *unstructured.Unstructured, a answer, left []diff.DecidedLoss) {
-	kept, all, own := &fieldpath.Set{}, &fieldpath.Set{}, o.fieldsOf(before)
+	kept, all, persons, own := &fieldpath.Set{}, &fieldpath.Set{}, &fieldpath.Set{}, o.fieldsOf(before)
 	for _, e := range before.GetManagedFields() {
 		all = all.Union(o.setOf(e))
+		if diff.ClassOf(e.Manager) == diff.Person {
+			persons = persons.Union(o.setOf(e))
+		}
 		if diff.ClassOf(e.Manager) != diff.Person && e.Manager != v1alpha1.FieldManager && e.Subresource != "status" && e.APIVersion == o.git.GVK.GroupVersion().String() {
 			kept = kept.Union(o.setOf(e))
 		}
@@ -171,8 +174,8 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 		}
 		// What is below a map or a list has owners of its own.
 		for i := range p {
-			if item := p[:i+1]; item[i].FieldName == nil && own.Has(item) && !a.applied.Has(item) {
-				return // an item that leaves Git goes as a whole
+			if item := p[:i+1]; item[i].FieldName == nil && (own.Has(item) || persons.Has(item)) && !a.applied.Has(item) {
+				return // an item that leaves Git, or that a person added, goes as a whole
 			}
 		}
 		if slices.ContainsFunc(o.untangled, func(top fieldpath.Path) bool { return len(p) >= len(top) && p[:len(top)].Equals(top) }) {

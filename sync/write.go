@@ -54,7 +54,11 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Release, o.ReleaseManager = diff.Extract(live, cmp.Release), v1alpha1.ReleasedManager
+		released, err := cmp.Handover(step.Observed.State.Managed)
+		if err != nil {
+			return nil, err
+		}
+		o.Release, o.ReleaseManager = diff.Extract(live, released), v1alpha1.ReleasedManager
 	}
 	return w, nil
 }
