@@ -54,6 +54,7 @@ func BenchmarkPush(b *testing.B) {
 			}
 		}
 		times = append(times, time.Since(start))
+		b.Logf("push %d: %s", i, times[len(times)-1])
 		w.allAt(commit, apps)
 	}
 	slices.Sort(times)
