@@ -22,6 +22,7 @@ type Auth struct {
 	CA                 []byte // PEM certificates to trust besides the system's
 	Proxy              string // URL of the proxy for HTTP and HTTPS; by default what the environment says
 	GitHubApp          *GitHubApp
+	RedirectsWithin    []string // prefixes of URLs that HTTP servers may redirect to; none is anywhere
 }
 
 // authKeys are the keys that credentials are made of. They are those that Flux uses; proxy is Argo CD's.

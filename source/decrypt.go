@@ -44,8 +44,8 @@ func (o *opener) open(name string, content []byte) ([]byte, error) {
 		return content, nil
 	}
 	// Aliases that expand without end are refused before anything follows them.
-	if err := manifest.CheckYAML(content); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := manifest.CheckYAML(name, content); err != nil {
+		return nil, err
 	}
 	plain, err := sops.Decrypt(name, content, o.keys)
 	if errors.Is(err, sops.ErrEncrypted) {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"path"
 	"strings"
 )
@@ -8,15 +9,20 @@ import (
 // A Footprint is what a render depended on: with it a commit that changes none of it is known to render to the same
 // objects, without keeping those. It is never changed once it is made.
 type Footprint struct {
-	commit string
-	inputs Inputs
-	dirs   map[string]string // hash of the tree of each directory above an input
+	commit  string
+	inputs  Inputs
+	remotes []Input
+	dirs    map[string]string // hash of the tree of each directory above an input
 }
 
 // NewFootprint returns the footprint of a render of tree that had the given inputs.
 func NewFootprint(tree *Tree, inputs Inputs) *Footprint {
 	f := &Footprint{commit: tree.name + tree.others, inputs: inputs, dirs: map[string]string{}}
 	for _, in := range inputs {
+		if in.Kind == InputRemote {
+			f.remotes = append(f.remotes, in)
+			continue
+		}
 		for dir := path.Dir(in.Path); ; dir = path.Dir(dir) {
 			if _, known := f.dirs[dir]; known {
 				break
@@ -30,16 +36,24 @@ func NewFootprint(tree *Tree, inputs Inputs) *Footprint {
 	return f
 }
 
+// HasRemotes reports whether a render depended on what is not in its tree, and may change with no commit to it.
+func (f *Footprint) HasRemotes() bool { return len(f.remotes) > 0 }
+
 // Holds reports whether a render of tree would give the same result: whether all inputs are the same in it. Below a
-// directory that is the same as a whole
-// nothing is looked at, so it costs little for a folder that the commits between did not touch.
-func (f *Footprint) Holds(tree *Tree) bool {
+// directory that is the same as a whole nothing is looked at, so it costs little for a folder that the commits between did
+// not touch. It blocks on the servers of what kustomizations name by URL, and only where they do.
+func (f *Footprint) Holds(ctx context.Context, tree *Tree) bool {
+	for _, in := range f.remotes {
+		if tree.remotes == nil || !tree.remotes.holds(ctx, in) {
+			return false
+		}
+	}
 	if f.commit == tree.name+tree.others && tree.isCommit() {
 		return true
 	}
 	same := "" // the directory found the same last, with a slash
 	for _, in := range f.inputs {
-		if same != "" && strings.HasPrefix(in.Path, same) {
+		if in.Kind == InputRemote || same != "" && strings.HasPrefix(in.Path, same) {
 			continue
 		}
 		if dir, ok := f.sameAbove(tree, in.Path); ok {

@@ -47,7 +47,7 @@ type memory map[string]struct {
 
 func (m memory) render(ctx context.Context, tree *Tree, dir string, opts Options) (rendered *Rendered, hit bool, err error) {
 	key := fmt.Sprint(dir, opts)
-	if have, ok := m[key]; ok && have.footprint.Holds(tree) {
+	if have, ok := m[key]; ok && have.footprint.Holds(ctx, tree) {
 		return have.rendered, true, nil
 	}
 	if rendered, err = Render(ctx, tree, dir, opts); err != nil {

@@ -18,6 +18,7 @@ const (
 	InputLink    InputKind = "link"    // the target of a symbolic link
 	InputKindOf  InputKind = "kind"    // what kind of thing there is
 	InputMiss    InputKind = "miss"    // that there is nothing
+	InputRemote  InputKind = "remote"  // what a URL led to: the commit of another repository, or the content of a file
 )
 
 // An Input is one fact about a tree that a render depended on. A render of a tree in which all its inputs hold gives the
@@ -107,6 +108,10 @@ func (r *recorder) miss(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen[Input{name, InputMiss, ""}] = struct{}{}
+}
+
+func (r *recorder) remote(name, hash string) error {
+	return r.add(Input{name, InputRemote, hash}, 0)
 }
 
 func contentHash(e entry, content []byte) string {

@@ -102,7 +102,7 @@ func TestWhatAJsonnetFileReadsIsItsInput(t *testing.T) {
 			changed[k] = v
 		}
 		changed[tt.file] = tt.content
-		if footprint.Holds(commitTree(t, changed)) != tt.holds {
+		if footprint.Holds(t.Context(), commitTree(t, changed)) != tt.holds {
 			t.Errorf("%s: Holds is %t, want %t", name, !tt.holds, tt.holds)
 		}
 	}

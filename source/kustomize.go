@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	gosync "sync"
@@ -22,8 +23,8 @@ var openAPI gosync.RWMutex
 
 // renderKustomization renders the kustomization in file as `kubectl kustomize` does, with the overrides of k added to it
 // as `kustomize edit` would.
-func renderKustomization(tree *Tree, file string, k Kustomize) (*Rendered, error) {
-	kfs, err := newKustomizeFS(tree, file, k)
+func renderKustomization(ctx context.Context, tree *Tree, file string, k Kustomize) (*Rendered, error) {
+	kfs, err := newKustomizeFS(ctx, tree, file, k)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", file, err)
 	}

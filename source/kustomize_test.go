@@ -199,7 +199,7 @@ func TestNothingRemoteIsTouched(t *testing.T) {
 				"disk":   func() (*Rendered, error) { return RenderDir(t.Context(), disk, dir, opts) },
 			} {
 				got, err := render()
-				want := "is remote, and remote resources are not fetched"
+				want := "is remote, and remote resources are not fetched, as the agent's setting kustomize-allowed-remotes is empty"
 				if strings.HasPrefix(dir, "plugin-loop") {
 					want = "levels deep"
 				}

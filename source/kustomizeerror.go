@@ -46,7 +46,12 @@ func (k *kustomizeFS) explain(err error) error {
 			text = strings.ReplaceAll(text, secret, "***")
 		}
 	}
-	text = strings.ReplaceAll(text, repositoryRoot, "")
+	for _, m := range k.mounts {
+		text = regexp.MustCompile(`(\.\./)*(\.\.)?`+regexp.QuoteMeta(m.root)).ReplaceAllLiteralString(text, m.label)
+	}
+	for name, f := range k.remoteFiles {
+		text = strings.ReplaceAll(text, path.Base(name), f.label)
+	}
 	return errors.New(strings.Join(strings.Fields(text), " "))
 }
 

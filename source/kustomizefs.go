@@ -1,10 +1,10 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	gosync "sync"
@@ -25,6 +25,7 @@ const repositoryRoot = "/repository/"
 type kustomizeFS struct {
 	filesys.FileSystem // nil: what is not overridden below is never called by a build
 
+	ctx     context.Context // of the render: kustomize hands none on to where remote repositories are fetched
 	tree    *Tree
 	dir     string // the folder that is rendered, links followed
 	root    string // its kustomization, links followed
@@ -39,6 +40,10 @@ type kustomizeFS struct {
 	read     map[string][]byte   // what was read, to find the place of a mistake in it
 	literals []string            // of Secrets: no message may repeat them
 	links    map[string]string   // from where links lead to the kustomization that they are
+
+	mounts      []*mount                 // the repository itself first
+	remoteFiles map[string]remoteContent // by the path that kustomize has for them
+	remoteCount int
 }
 
 // maxKustomizations bounds the work of kustomizations that refer to others which refer to others: kustomize renders one
@@ -55,8 +60,9 @@ const (
 
 var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
 
-func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
-	kfs := &kustomizeFS{tree: tree, warned: map[string][]string{}, read: map[string][]byte{}, links: map[string]string{}}
+func newKustomizeFS(ctx context.Context, tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
+	kfs := &kustomizeFS{ctx: ctx, tree: tree, warned: map[string][]string{}, read: map[string][]byte{}, links: map[string]string{},
+		mounts: []*mount{{root: repositoryRoot, tree: tree}}, remoteFiles: map[string]remoteContent{}}
 	var err error
 	if kfs.dir, _, err = tree.resolve(path.Dir(file)); err != nil {
 		return nil, err
@@ -68,7 +74,7 @@ func newKustomizeFS(tree *Tree, file string, k Kustomize) (*kustomizeFS, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := manifest.CheckYAML(content); err != nil {
+	if err := manifest.CheckYAML(file, content); err != nil {
 		return nil, err
 	}
 	kfs.warned[file] = deprecations(file, content)
@@ -95,44 +101,47 @@ func presentFolders(tree *Tree, dir string, names []string) ([]string, error) {
 	return present, nil
 }
 
-// rel returns a path of kustomize as one of the tree.
-func (k *kustomizeFS) rel(name string) (string, error) {
-	clean := filepath.ToSlash(filepath.Clean(name))
-	if clean+"/" == repositoryRoot {
-		return "", nil
-	}
-	rel, ok := strings.CutPrefix(clean, repositoryRoot)
-	if !ok {
-		return "", fmt.Errorf("%s leaves the repository", name)
-	}
-	return rel, nil
-}
-
 func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
-	rel, err := k.rel(name)
+	if f, ok := k.remoteFile(name); ok {
+		return k.checked(f.label, f.content)
+	}
+	at, err := k.locate(name)
 	if err != nil {
 		return nil, k.refuse(err)
 	}
 	content := k.content
-	if rel != k.root {
-		if content, err = k.tree.ReadFile(rel); err != nil {
+	if at.tree != k.tree || at.rel != k.root {
+		if content, err = at.tree.ReadFile(at.rel); err != nil {
 			return nil, k.refuseUnlessMissing(err)
 		}
-		if err := manifest.CheckYAML(content); err != nil {
-			return nil, k.refuse(fmt.Errorf("%s: %w", rel, err))
+		if content, err = k.checked(at.String(), content); err != nil {
+			return nil, err
 		}
 	}
 	k.mu.Lock()
-	k.read[rel] = content
-	as, linked := k.links[rel]
+	k.read[at.String()] = content
+	as, linked := k.links[at.String()]
 	k.mu.Unlock()
 	if !linked {
-		as = rel
+		as = at.rel
 	}
-	if isKustomization(as) {
-		if err := k.admit(as, content); err != nil {
-			return nil, k.refuse(err)
-		}
+	if !isKustomization(as) {
+		return content, nil
+	}
+	at.rel = as
+	if content, err = k.localize(at, content); err != nil {
+		return nil, k.refuse(err)
+	}
+	if err := k.admit(at, content); err != nil {
+		return nil, k.refuse(err)
+	}
+	return content, nil
+}
+
+// checked returns content unless it is YAML that expands to too much.
+func (k *kustomizeFS) checked(file string, content []byte) ([]byte, error) {
+	if err := manifest.CheckYAML(file, content); err != nil {
+		return nil, k.refuse(err)
 	}
 	return content, nil
 }
@@ -142,7 +151,8 @@ func isKustomization(name string) bool {
 }
 
 // admit checks a kustomization before kustomize acts on it.
-func (k *kustomizeFS) admit(file string, content []byte) error {
+func (k *kustomizeFS) admit(at place, content []byte) error {
+	file := at.String()
 	var parsed types.Kustomization
 	if err := parsed.Unmarshal(content); err != nil {
 		return nil // kustomize reports it
@@ -150,10 +160,10 @@ func (k *kustomizeFS) admit(file string, content []byte) error {
 	if err := k.count(file, content, &parsed); err != nil {
 		return err
 	}
-	if err := checkRemote(file, &parsed); err != nil {
+	if err := checkRemote(at, &parsed); err != nil {
 		return err
 	}
-	return k.checkPlugins(file, &parsed)
+	return k.checkPlugins(at, &parsed)
 }
 
 func (k *kustomizeFS) count(file string, content []byte, parsed *types.Kustomization) error {
@@ -225,29 +235,32 @@ func (k *kustomizeFS) warnings() []string {
 }
 
 func (k *kustomizeFS) IsDir(name string) bool {
-	rel, err := k.rel(name)
+	at, err := k.locate(name)
 	if err != nil {
 		return false
 	}
-	ok, err := k.tree.IsDir(rel)
+	ok, err := at.tree.IsDir(at.rel)
 	return err == nil && ok
 }
 
 func (k *kustomizeFS) Exists(name string) bool {
-	rel, err := k.rel(name)
+	if _, ok := k.remoteFile(name); ok {
+		return true
+	}
+	at, err := k.locate(name)
 	if err != nil {
 		return false
 	}
-	kind, err := k.tree.stat(rel)
+	kind, err := at.tree.stat(at.rel)
 	return err == nil && kind != ""
 }
 
 func (k *kustomizeFS) ReadDir(name string) ([]string, error) {
-	rel, err := k.rel(name)
+	at, err := k.locate(name)
 	if err != nil {
 		return nil, k.refuse(err)
 	}
-	entries, err := k.tree.entries(rel)
+	entries, err := at.tree.entries(at.rel)
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.name
@@ -256,25 +269,29 @@ func (k *kustomizeFS) ReadDir(name string) ([]string, error) {
 }
 
 func (k *kustomizeFS) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
-	rel, err := k.rel(name)
+	if _, ok := k.remoteFile(name); ok {
+		dir, base := path.Split(path.Clean(name))
+		return filesys.ConfirmedDir(path.Clean(dir)), base, nil
+	}
+	at, err := k.locate(name)
 	if err != nil {
 		return "", "", k.refuse(err)
 	}
-	real, e, err := k.tree.resolve(rel)
+	real, e, err := at.tree.resolve(at.rel)
 	if err != nil {
 		return "", "", k.refuseUnlessMissing(err)
 	}
-	if err := k.tree.rec.stat(real, e); err != nil {
+	if err := at.tree.rec.stat(real, e); err != nil {
 		return "", "", k.refuse(err)
 	}
 	if e.kind == kindDir {
-		return filesys.ConfirmedDir(path.Join(repositoryRoot, real)), "", nil
+		return filesys.ConfirmedDir(path.Join(at.root, real)), "", nil
 	}
-	if isKustomization(rel) && real != rel {
+	if isKustomization(at.rel) && real != at.rel {
 		// It is read by its real name next, and is a kustomization all the same.
 		k.mu.Lock()
-		k.links[real] = rel
+		k.links[place{at.mount, real}.String()] = at.rel
 		k.mu.Unlock()
 	}
-	return filesys.ConfirmedDir(path.Join(repositoryRoot, path.Dir(real))), path.Base(real), nil
+	return filesys.ConfirmedDir(path.Join(at.root, path.Dir(real))), path.Base(real), nil
 }

@@ -22,14 +22,18 @@ func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // remote matches, a little generously, what kustomize would clone with git or fetch with HTTP.
 var remote = regexp.MustCompile(`(?i)^(git::)?([a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
+// remoteAnywhere finds it in a whole file, quickly, and finds more.
+var remoteAnywhere = regexp.MustCompile(`(?i)://|@|github\.com[/:]`)
+
 // checkRemote returns an error for the first thing in a kustomization that is not a file of the repository.
-func checkRemote(file string, k *types.Kustomization) error {
+func checkRemote(at place, k *types.Kustomization) error {
+	file := at.String()
 	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 {
 		return fmt.Errorf("%s: helmCharts: charts are not rendered from a kustomization", file)
 	}
 	for field, paths := range pathFields(k) {
 		for _, p := range paths {
-			if err := checkPath(file, field, p); err != nil {
+			if err := checkPath(at, file, field, p); err != nil {
 				return err
 			}
 		}
@@ -37,15 +41,38 @@ func checkRemote(file string, k *types.Kustomization) error {
 	return nil
 }
 
-func checkPath(file, field, p string) error {
+// checkPath returns an error for a path that leads out of the repository that a kustomization is in. file is where it is
+// written.
+func checkPath(at place, file, field, p string) error {
 	// key=path, as in the files of a generator
 	if _, after, ok := strings.Cut(p, "="); ok && !remote.MatchString(p) {
 		p = after
 	}
 	if remote.MatchString(strings.TrimSpace(p)) {
-		return fmt.Errorf("%s: %s: %q is remote, and remote resources are not fetched: keep a copy of it in the repository", file, field, redact(p))
+		return fmt.Errorf("%s: %s: %q is remote, and %s: keep a copy of it in the repository", file, field, redact(p), at.whyNotFetched(p))
+	}
+	abs := path.Join(path.Dir(at.root+at.rel), p)
+	if at.label != "" && !strings.HasPrefix(abs+"/", at.root) && !mountPath.MatchString(abs) {
+		return fmt.Errorf("%s: %s: %q leaves the repository", file, field, p)
 	}
 	return nil
+}
+
+func (p place) whyNotFetched(reference string) string {
+	ref, err := parseRemoteRef(reference)
+	switch {
+	case p.tree.remotes == nil || len(p.tree.remotes.allowed.prefixes) == 0:
+		return "remote resources are not fetched, as the agent's setting kustomize-allowed-remotes is empty"
+	case err == nil:
+		err = p.tree.remotes.check(ref)
+	}
+	if err == nil {
+		return "is not fetched for this field"
+	}
+	if errors.Is(err, errNotAllowed) {
+		return "is in none of the agent's kustomize-allowed-remotes"
+	}
+	return "cannot be fetched: " + err.Error()
 }
 
 // maxPluginDepth bounds configurations of plugins that are kustomizations with plugins.
@@ -53,10 +80,10 @@ const maxPluginDepth = 4
 
 // checkPlugins checks the configurations of a kustomization's generators, transformers and validators, which name files
 // too. They may themselves be what a kustomization renders to; then that is rendered to see.
-func (k *kustomizeFS) checkPlugins(file string, parsed *types.Kustomization) error {
+func (k *kustomizeFS) checkPlugins(at place, parsed *types.Kustomization) error {
 	for _, entries := range [][]string{parsed.Generators, parsed.Transformers, parsed.Validators} {
 		for _, entry := range entries {
-			if err := k.checkPlugin(file, entry); err != nil {
+			if err := k.checkPlugin(at, entry); err != nil {
 				return err
 			}
 		}
@@ -64,32 +91,33 @@ func (k *kustomizeFS) checkPlugins(file string, parsed *types.Kustomization) err
 	return nil
 }
 
-func (k *kustomizeFS) checkPlugin(file, entry string) error {
+func (k *kustomizeFS) checkPlugin(at place, entry string) error {
+	file := at.String()
 	// An entry is a configuration itself, or else a path.
-	if err := checkPluginConfig(file, []byte(entry)); err != nil || strings.Contains(entry, "\n") {
+	if err := checkPluginConfig(at, file, []byte(entry)); err != nil || strings.Contains(entry, "\n") {
 		return err
 	}
-	name := path.Join(path.Dir(file), entry)
-	switch kind, err := k.tree.stat(name); {
+	name := path.Join(path.Dir(at.rel), entry)
+	switch kind, err := at.tree.stat(name); {
 	case err != nil:
 		return err
 	case kind == kindFile:
-		content, err := k.tree.ReadFile(name)
+		content, err := at.tree.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		return checkPluginConfig(name, content)
+		return checkPluginConfig(at, at.label+name, content)
 	case kind != kindDir:
 		return nil // kustomize says that it is not there
 	}
 	if k.depth == maxPluginDepth {
 		return fmt.Errorf("%s: %q: plugins are configured by plugins more than %d levels deep", file, entry, maxPluginDepth)
 	}
-	kustomization, err := kustomizationFile(k.tree, name)
+	kustomization, err := kustomizationFile(at.tree, name)
 	if err != nil || kustomization == "" {
 		return err
 	}
-	inner, err := newKustomizeFS(k.tree, kustomization, Kustomize{})
+	inner, err := newKustomizeFS(k.ctx, at.tree, kustomization, Kustomize{})
 	if err != nil {
 		return err
 	}
@@ -98,8 +126,9 @@ func (k *kustomizeFS) checkPlugin(file, entry string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))
 	}
+	in := place{at.mount, kustomization}
 	for name, content := range inner.read {
-		if err := checkPluginConfig(name, content); err != nil {
+		if err := checkPluginConfig(in, name, content); err != nil {
 			return err
 		}
 	}
@@ -107,39 +136,39 @@ func (k *kustomizeFS) checkPlugin(file, entry string) error {
 	if err != nil {
 		return err
 	}
-	return checkPluginConfig(kustomization, content)
+	return checkPluginConfig(in, kustomization, content)
 }
 
 // checkPluginConfig checks the fields by which the built-in plugins name files. Text that cannot be read is left to
 // kustomize, which does not get further with it either.
-func checkPluginConfig(file string, content []byte) error {
-	if err := manifest.CheckYAML(content); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+func checkPluginConfig(at place, file string, content []byte) error {
+	if err := manifest.CheckYAML(file, content); err != nil {
+		return err
 	}
 	for dec := yaml.NewDecoder(bytes.NewReader(content)); ; {
 		var doc yaml.Node
 		if dec.Decode(&doc) != nil {
 			return nil
 		}
-		if err := checkPluginNode(file, "", &doc, 0); err != nil {
+		if err := checkPluginNode(at, file, "", &doc, 0); err != nil {
 			return err
 		}
 	}
 }
 
-func checkPluginNode(file, field string, n *yaml.Node, depth int) error {
+func checkPluginNode(at place, file, field string, n *yaml.Node, depth int) error {
 	if depth > 100 {
 		return fmt.Errorf("%s:%d: nested more than 100 levels deep", file, n.Line)
 	}
 	if n.Kind == yaml.AliasNode {
-		return checkPluginNode(file, field, n.Alias, depth+1)
+		return checkPluginNode(at, file, field, n.Alias, depth+1)
 	}
 	switch strings.ToLower(field) {
 	case "path", "paths", "files", "envs", "env":
 		if n.Kind == yaml.ScalarNode {
 			// PatchStrategicMergeTransformer takes several paths in one text.
 			for _, p := range strings.Fields(n.Value) {
-				if err := checkPath(file, field, p); err != nil {
+				if err := checkPath(at, file, field, p); err != nil {
 					return err
 				}
 			}
@@ -153,7 +182,7 @@ func checkPluginNode(file, field string, n *yaml.Node, depth int) error {
 			}
 			name = n.Content[i-1].Value
 		}
-		if err := checkPluginNode(file, name, child, depth+1); err != nil {
+		if err := checkPluginNode(at, file, name, child, depth+1); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func TestAFootprintSeesChangesInOtherSources(t *testing.T) {
 		"the file that was":        {read("2", "1"), false},
 		"the other source is away": {chart, false},
 	} {
-		if got := f.Holds(tc.tree); got != tc.want {
+		if got := f.Holds(t.Context(), tc.tree); got != tc.want {
 			t.Errorf("a change of %s: Holds = %t, want %t", name, got, tc.want)
 		}
 	}

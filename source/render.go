@@ -119,7 +119,7 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	if file == "" {
 		rendered, err = renderDirectory(ctx, tree, dir, opts.Directory)
 	} else {
-		rendered, err = renderKustomization(tree, file, opts.Kustomize)
+		rendered, err = renderKustomization(ctx, tree, file, opts.Kustomize)
 	}
 	if err != nil {
 		return nil, err

@@ -34,6 +34,9 @@ type RepositoriesOptions struct {
 	MaxBytes int64         // that one fetch may receive; 1 GiB by default
 	Clock    clock.PassiveClock
 
+	// Remotes are what kustomizations may name by URL; none by default.
+	Remotes AllowedRemotes
+
 	// OnRefs and OnFetch, if set, are called after each time a server was asked for its references or for objects. The
 	// URL has no credentials. They must not block.
 	OnRefs  func(url string, d time.Duration, err error)
@@ -62,6 +65,8 @@ type clones struct {
 	dir    string
 	opts   RepositoriesOptions
 	tokens gitHubTokens
+
+	remoteFiles remoteFiles
 
 	mu    gosync.Mutex
 	repos map[string]*repository

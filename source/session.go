@@ -46,6 +46,9 @@ func newTransport(auth Auth) (*http.Transport, error) {
 		MaxIdleConns:    2,
 		IdleConnTimeout: 10 * time.Second,
 	}
+	if len(auth.RedirectsWithin) > 0 {
+		tr.DialContext = guardDial(auth.RedirectsWithin)
+	}
 	if auth.Proxy != "" {
 		proxy, err := url.Parse(auth.Proxy)
 		if err != nil || proxy.Host == "" {
@@ -75,7 +78,7 @@ func dialHTTP(u remoteURL, auth Auth) (session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repository URL %s is malformed", u)
 	}
-	s, err := githttp.NewClient(&http.Client{Transport: tr}).NewUploadPackSession(ep, httpAuth(u, auth))
+	s, err := githttp.NewClient(&http.Client{Transport: tr, CheckRedirect: auth.checkRedirect}).NewUploadPackSession(ep, httpAuth(u, auth))
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type Tree struct {
 	others     string    // the commits of other sources that are in it
 	rec        *recorder // nil: do not record
 	opener     *opener   // nil: do not decrypt
+	remotes    *Remotes  // nil: nothing outside of it may be named
 }
 
 // files is what a Tree reads: the object database of a clone or a folder on disk. Paths are clean and no component but

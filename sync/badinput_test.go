@@ -128,6 +128,29 @@ var mistakes = map[string]bad{
 		files:     map[string]string{"bad.yaml": aliasBomb()},
 		condition: v1alpha1.ConditionRendered, says: []string{"alias-bomb/bad.yaml:1: aliases expand to too much data"},
 	},
+	"deep-nesting": {
+		files:     map[string]string{"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: deep}\ndata:\n  x: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "\n"},
+		condition: v1alpha1.ConditionRendered, says: []string{"deep-nesting/bad.yaml:5: nested more than 512 levels deep"},
+	},
+	"deep-kustomize": {
+		files: map[string]string{
+			"kustomization.yaml": "namePrefix: x-\nresources: [bad.yaml]\n",
+			"bad.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: deep}\ndata:\n  x: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "\n",
+		},
+		condition: v1alpha1.ConditionRendered, says: []string{"deep-kustomize/bad.yaml:5: nested more than 512 levels deep"},
+	},
+	"kustomize-cycle": {
+		files:     map[string]string{"kustomization.yaml": "resources: [below]\n", "below/kustomization.yaml": "resources: [..]\n"},
+		condition: v1alpha1.ConditionRendered, says: []string{"kustomize-cycle/kustomization.yaml", "cycle detected"},
+	},
+	"kustomize-climbs": {
+		files:     map[string]string{"kustomization.yaml": "configMapGenerator: [{name: x, files: [../../../../etc/passwd]}]\n"},
+		condition: v1alpha1.ConditionRendered, says: []string{"kustomize-climbs/kustomization.yaml", "leaves the repository"},
+	},
+	"jsonnet-climbs": {
+		files:     map[string]string{"bad.jsonnet": "\nimportstr '../../../../etc/passwd'\n"},
+		condition: v1alpha1.ConditionRendered, says: []string{"jsonnet-climbs/bad.jsonnet:2: import of ../../../../etc/passwd", "leaves the repository"},
+	},
 	"link-out": {
 		links:     map[string]string{"bad.yaml": "/etc/passwd"},
 		condition: v1alpha1.ConditionRendered, says: []string{"link-out/bad.yaml is a symbolic link that leaves the repository"},

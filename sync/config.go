@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/source"
 )
 
 // Config are the agent's settings. DefaultConfig documents the defaults.
@@ -35,6 +36,8 @@ type Config struct {
 	// SubmoduleHosts are globs of hosts that submodules may be on, besides the repository's own and those that there are
 	// credentials for. A host with another port than its scheme's has that port.
 	SubmoduleHosts []string
+	// KustomizeAllowedRemotes are beginnings of URLs that kustomizations may name outside of their repository.
+	KustomizeAllowedRemotes []string
 	// MetricsAddress is where /metrics, /healthz and /readyz are served; "" is nowhere.
 	MetricsAddress string
 	// WebhookAddress is where the calls of Git servers are received, at /webhook/PROVIDER; "" is nowhere.
@@ -84,6 +87,9 @@ func (c Config) Validate() error {
 	check(c.MaxRepositoryBytes > 0, "max-repository-size", "must be positive, is %d", c.MaxRepositoryBytes)
 	check(c.WebhookAddress == "" || c.WebhookSecrets != "", "webhook-secrets", "must name a folder while webhook-address is set")
 	check(c.WebhookAddress == "" || c.WebhookAddress != c.MetricsAddress, "webhook-address", "must be another one than metrics-address")
+	if _, err := source.NewAllowedRemotes(c.KustomizeAllowedRemotes); err != nil {
+		errs = append(errs, fmt.Errorf("kustomize-allowed-remotes: %w", err))
+	}
 	for _, pattern := range c.SubmoduleHosts {
 		_, err := path.Match(pattern, "")
 		check(err == nil && pattern != "" && !strings.Contains(pattern, "/"), "submodule-hosts", "%q is no host: write HOST, HOST:PORT or a glob such as *.example.com", pattern)

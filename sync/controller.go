@@ -77,8 +77,12 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 		fetchBackoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Second, 3*time.Minute),
 	}
 	c.writer = apply.NewWriter(clients.Dynamic, c.kinds, v1alpha1.FieldManager, config.Concurrency)
+	remotes, err := source.NewAllowedRemotes(config.KustomizeAllowedRemotes)
+	if err != nil {
+		remotes = source.AllowedRemotes{} // not reached: Validate refuses it
+	}
 	c.repositories = source.NewRepositories(config.CacheDir, source.RepositoriesOptions{
-		Timeout: config.GitTimeout, MaxBytes: config.MaxRepositoryBytes,
+		Timeout: config.GitTimeout, MaxBytes: config.MaxRepositoryBytes, Remotes: remotes,
 		OnRefs: c.metrics.asked, OnFetch: c.metrics.fetched,
 	})
 	c.templates = newTemplates(clients, config.CredentialsNamespace, log, c.templateChanged)

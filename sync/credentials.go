@@ -93,6 +93,13 @@ func (r *reader) submoduleAuth(src v1alpha1.Source, parent login) source.Submodu
 	}
 }
 
+// remoteAuth returns the credentials for what a kustomization names by URL: those of a template, never those of the
+// source's own Secret.
+func (r *reader) remoteAuth(ctx context.Context, url string) (source.Auth, error) {
+	found, err := r.templateLogin(ctx, url)
+	return found.auth, err
+}
+
 func (r *reader) allowsHost(host string) bool {
 	for _, pattern := range r.submoduleHosts {
 		if ok, err := path.Match(pattern, host); ok && err == nil {

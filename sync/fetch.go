@@ -172,7 +172,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 	}
 	at := commits(picks)
 	known := next.set != nil && len(next.set.Unknown) == 0 && next.versions == vars.versions
-	if known && slices.Equal(next.commits, at) {
+	if known && slices.Equal(next.commits, at) && !haveRemotes(next.footprints) {
 		next.signatures = signatures(picks)
 		return nil
 	}
@@ -180,7 +180,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 	if err != nil {
 		return err
 	}
-	if known && hold(next.footprints, trees) {
+	if known && hold(ctx, next.footprints, trees) {
 		next.commits, next.signatures = at, signatures(picks)
 		return nil
 	}
@@ -195,7 +195,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 		return secrets.error(err)
 	}
 	// Kinds that are still unknown are no news.
-	if next.set == nil || next.versions != vars.versions || !hold(next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
+	if next.set == nil || next.versions != vars.versions || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
 		next.set, next.footprints, next.mask = set, out.footprints, secrets
 	}
 	next.commits, next.versions, next.signatures = at, vars.versions, signatures(picks)

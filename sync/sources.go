@@ -27,7 +27,8 @@ type picked struct {
 	src          v1alpha1.Source
 	repositories *source.Repositories // as this source sees them
 	revision     source.Revision
-	signer       string // "" where nothing has to be signed
+	maxAge       time.Duration // of what is known of other repositories that it names
+	signer       string        // "" where nothing has to be signed
 }
 
 // named says of which source an error is.
@@ -88,7 +89,7 @@ func (r *reader) resolve(ctx context.Context, app *v1alpha1.Application, revisio
 		if len(revisions) != 0 {
 			src.TargetRevision = revisions[i]
 		}
-		p := &picked{name: names[i], src: src}
+		p := &picked{name: names[i], src: src, maxAge: maxAge}
 		login, err := r.login(ctx, app.Namespace, src)
 		if err != nil {
 			return nil, p.named(err)
@@ -166,7 +167,7 @@ func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, er
 		}
 	}
 	for i := range trees {
-		trees[i] = trees[i].WithRefs(refs)
+		trees[i] = trees[i].WithRefs(refs).WithRemotes(r.repositories.Remotes(r.remoteAuth, picks[i].maxAge))
 	}
 	return trees, nil
 }
@@ -185,9 +186,14 @@ type footprint struct {
 	*source.Footprint
 }
 
+// haveRemotes reports whether renders may give another result with no commit to what was rendered.
+func haveRemotes(footprints []footprint) bool {
+	return slices.ContainsFunc(footprints, func(f footprint) bool { return f.HasRemotes() })
+}
+
 // hold reports whether renders of trees would give the same result.
-func hold(footprints []footprint, trees []*source.Tree) bool {
-	return !slices.ContainsFunc(footprints, func(f footprint) bool { return !f.Holds(trees[f.source]) })
+func hold(ctx context.Context, footprints []footprint, trees []*source.Tree) bool {
+	return !slices.ContainsFunc(footprints, func(f footprint) bool { return !f.Holds(ctx, trees[f.source]) })
 }
 
 // render renders all sources, in their order.

@@ -58,6 +58,8 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.CredentialsNamespace, "credentials-namespace", "", "namespace of the Secrets with credentials for all Applications, labelled trueup.dev/secret-type=repo-creds (default: $POD_NAMESPACE, or the one of the kubeconfig's context)")
 	flags.Var(list{&c.SubmoduleHosts}, "submodule-hosts", "hosts that submodules may be on besides the repository's own, separated by commas; * in one stands for anything")
 
+	flags.Var(list{&c.KustomizeAllowedRemotes}, allowedRemotesFlag, allowedRemotesUsage+"; none by default")
+
 	flags.Var(healthRules{&c.HealthRules}, "health-rules", "list of health rules for the objects of all Applications, as YAML; best kept in the configuration file")
 
 	flags.StringVar(&c.ApplicationNamespace, "application-namespace", "", "look only at Applications of this namespace (default: all)")

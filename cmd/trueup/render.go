@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,7 @@ type renderOptions struct {
 	root      string
 	inputs    bool
 	keys      []string // files
+	remotes   []string // prefixes; nil is what the environment says
 }
 
 func newRenderCommand(c *cli) *cobra.Command {
@@ -62,6 +64,7 @@ An argument that is a folder, or begins with "/" or ".", is a folder; any other 
 	cmd.Flags().StringVar(&opts.revision, "revision", "", "of an Application: branch, tag, commit or range of versions (default: the commit it is compared with)")
 	cmd.Flags().StringVar(&opts.root, "root", "", "of a folder: what may be read (default: the Git working tree around it, or the folder alone)")
 	cmd.Flags().StringSliceVar(&opts.keys, "decryption-key", nil, "of a folder: file with age identities (*.agekey) or a PGP private key (*.asc) that opens files encrypted with SOPS; may be given several times")
+	cmd.Flags().Var(list{&opts.remotes}, allowedRemotesFlag, allowedRemotesUsage+" (default: $TRUEUP_KUSTOMIZE_ALLOWED_REMOTES)")
 	cmd.Flags().BoolVar(&opts.inputs, "inputs", false, "list what was read in place of the objects")
 	return cmd
 }
@@ -84,7 +87,7 @@ func (o renderOptions) render(cmd *cobra.Command, c *cli, arg string) (*source.R
 	if err != nil {
 		return nil, err
 	}
-	return cl.renderApp(cmd.Context(), app, o.revision)
+	return cl.renderApp(cmd.Context(), app, o.revision, o.remotes)
 }
 
 func isFolder(arg string) bool {
@@ -115,7 +118,18 @@ func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rende
 	if err != nil {
 		return nil, err
 	}
-	return source.RenderDir(ctx, root, filepath.ToSlash(rel), source.Options{Decryption: keys})
+	tree, closer, err := source.OpenDir(root)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	var rendered *source.Rendered
+	err = withRemotes(o.remotes, func(repositories *source.Repositories) error {
+		tree := tree.WithRemotes(repositories.Remotes(nil, time.Minute))
+		rendered, err = source.Render(ctx, tree, filepath.ToSlash(rel), source.Options{Decryption: keys})
+		return err
+	})
+	return rendered, err
 }
 
 // readKeys reads files with private keys, which are named like the keys of a Secret.

@@ -23,16 +23,44 @@ const (
 
 // CheckYAML returns an error when content is YAML that aliases or nesting make too large to expand. Content that is no
 // YAML at all is none of its business: it returns nil.
-func CheckYAML(content []byte) error {
-	if !bytes.ContainsRune(content, '*') || !bytes.ContainsRune(content, '&') {
+func CheckYAML(file string, content []byte) error {
+	expands := bytes.ContainsRune(content, '*') && bytes.ContainsRune(content, '&')
+	if !expands && !mayNestDeep(content) {
 		return nil
 	}
 	_, err := yamlDocuments(content)
-	if e := (&Error{}); errors.As(err, &e) && e.Msg == errExpansion {
-		return err
+	if e := (&Error{}); errors.As(err, &e) && (e.Msg == errExpansion || e.Msg == errDepth) {
+		return inFile(file, err)
 	}
 	return nil
 }
+
+// mayNestDeep reports whether content may be nested too deeply, at the price of counting: each level takes a bracket or a
+// column, or two levels one column where the items of a list stand below their key.
+func mayNestDeep(content []byte) bool {
+	brackets, column := 0, 0
+	for _, c := range content {
+		switch c {
+		case '[', '{':
+			brackets++
+		case '\n':
+			column = 0
+			continue
+		case ' ', '-', '?', ':':
+			if column >= 0 {
+				column++
+			}
+			if column >= maxDepth/4 {
+				return true
+			}
+			continue
+		}
+		column = -1
+	}
+	return brackets >= maxDepth/2
+}
+
+var errDepth = fmt.Sprintf("nested more than %d levels deep", maxDepth)
 
 const errExpansion = "aliases expand to too much data"
 
@@ -120,7 +148,7 @@ type expansion struct {
 
 func (c *expansion) weigh(n *yaml.Node, depth int) (int, error) {
 	if depth > maxDepth {
-		return 0, &Error{Line: n.Line, Msg: fmt.Sprintf("nested more than %d levels deep", maxDepth)}
+		return 0, &Error{Line: n.Line, Msg: errDepth}
 	}
 	if n.Kind == yaml.AliasNode {
 		w, ok := c.anchors[n.Alias]

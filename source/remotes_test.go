@@ -1,0 +1,369 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/trueup/trueup/testdata/gitserver"
+)
+
+func TestParseRemoteRef(t *testing.T) {
+	tests := map[string]remoteRef{
+		"https://github.com/org/repo//base?ref=v1":                      {repo: "https://github.com/org/repo", dir: "base", revision: "v1"},
+		"https://github.com/org/repo?ref=v1":                            {repo: "https://github.com/org/repo", revision: "v1"},
+		"https://github.com/org/repo":                                   {repo: "https://github.com/org/repo"},
+		"https://github.com/org/repo.js":                                {repo: "https://github.com/org/repo.js"},
+		"https://github.com/org/repo/deep/base?ref=main":                {repo: "https://github.com/org/repo", dir: "deep/base", revision: "main"},
+		"github.com/org/repo/base?ref=v1&timeout=90s":                   {repo: "https://github.com/org/repo", dir: "base", revision: "v1"},
+		"github.com/org/repo//base?version=v1":                          {repo: "https://github.com/org/repo", dir: "base", revision: "v1"},
+		"git::https://git.example.com/a/b/c.git//x?ref=v1":              {repo: "https://git.example.com/a/b/c.git", dir: "x", revision: "v1"},
+		"https://git.example.com/a/b/c.git/x/y":                         {repo: "https://git.example.com/a/b/c.git", dir: "x/y"},
+		"https://git.example.com/a/b/c//x":                              {repo: "https://git.example.com/a/b/c", dir: "x"},
+		"https://dev.azure.com/o/p/_git/r/x?ref=v1":                     {repo: "https://dev.azure.com/o/p/_git/r", dir: "x", revision: "v1"},
+		"ssh://git@git.example.com:2222/org/repo.git/base":              {repo: "ssh://git@git.example.com:2222/org/repo.git", dir: "base"},
+		"git@github.com:org/repo//base?ref=v1":                          {repo: "git@github.com:org/repo", dir: "base", revision: "v1"},
+		"git@github.com:org/repo.git":                                   {repo: "git@github.com:org/repo.git"},
+		"https://github.com/org/repo/releases/download/v1/install.yaml": {file: "https://github.com/org/repo/releases/download/v1/install.yaml"},
+		"https://raw.example.com/org/repo/main/base.yaml?token=x":       {file: "https://raw.example.com/org/repo/main/base.yaml?token=x"},
+		"https://example.com/manifests":                                 {file: "https://example.com/manifests"},
+	}
+	for raw, want := range tests {
+		got, err := parseRemoteRef(raw)
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", raw, got, err)
+		}
+		if again, err := parseRemoteRef(got.input()); err != nil || again.repo != got.repo || again.revision != got.revision || again.file != got.file {
+			t.Errorf("%s: its input %s reads as %+v, %v", raw, got.input(), again, err)
+		}
+	}
+	for raw, want := range map[string]string{
+		"http://github.com/org/repo":         "only https and ssh are fetched, not http",
+		"file:///etc//x":                     "only https and ssh are fetched, not file",
+		"git://github.com/org/repo":          "only https and ssh are fetched, not git",
+		"github.com/org":                     "it names no repository",
+		"github.com/org/repo//../../x?ref=a": "leaves the repository",
+	} {
+		if got, err := parseRemoteRef(raw); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %+v, %v, want %s", raw, got, err, want)
+		}
+	}
+}
+
+func TestAllowedRemotes(t *testing.T) {
+	allowed, err := NewAllowedRemotes([]string{"https://GitHub.com:443/org", "https://git.example.com", "git@gitlab.com:team/", "ssh://ssh.example.com/a/b.git"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]bool{
+		"https://github.com/org/repo":             true,
+		"https://github.com/org":                  true,
+		"https://github.com/org/repo/x.yaml?a=..": true,
+		"https://github.com/organization/repo":    false,
+		"https://github.com/":                     false,
+		"https://github.com:444/org/repo":         false,
+		"https://github.com.evil.com/org/repo":    false,
+		"https://github.com@evil.com/org/repo":    false,
+		"https://user:pw@github.com/org/repo":     false,
+		"https://github.com/org/../evil/repo":     false,
+		"https://github.com/org/%2e%2e/evil":      false,
+		"https://github.com/org%2f..%2fevil":      false,
+		`https://github.com/org\..\evil`:          false,
+		"https://github.com/evil/../org/repo":     false,
+		"http://github.com/org/repo":              false,
+		"ssh://git@github.com/org/repo":           false,
+		"https://git.example.com/any/thing":       true,
+		"git@gitlab.com:team/repo":                true,
+		"ssh://git@gitlab.com/team/repo":          true,
+		"ssh://root@gitlab.com/team/repo":         false,
+		"git@gitlab.com:teams/repo":               false,
+		"ssh://any@ssh.example.com/a/b":           true,
+		"file:///org":                             false,
+	} {
+		if err := allowed.check(url); (err == nil) != want {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+	for prefix, want := range map[string]string{
+		"http://github.com/":        "must begin with https:// or ssh://",
+		"github.com/org":            "must begin with https:// or ssh://",
+		"https://u:p@github.com/":   "must have no credentials in it",
+		"https://github.com/a?b=c":  "must have no query",
+		"https:///a":                "needs a host",
+		"https://github.com/a/../b": "has dots for folders",
+	} {
+		if _, err := NewAllowedRemotes([]string{prefix}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%s: got %v, want %s", prefix, err, want)
+		}
+	}
+}
+
+// world is a repository over HTTPS that others name, and a server of files.
+type remoteWorld struct {
+	git   *gitserver.Repository
+	files *httptest.Server
+	gets  atomic.Int32
+	repos *Repositories
+}
+
+func newRemoteWorld(t *testing.T, content map[string]string) *remoteWorld {
+	t.Helper()
+	w := &remoteWorld{git: gitserver.New(t, t.TempDir(), gitserver.Options{TLS: true})}
+	t.Cleanup(w.git.Stop)
+	w.files = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.gets.Add(1)
+		switch path := r.URL.Path; {
+		case path == "/files/away.yaml":
+			http.Redirect(rw, r, "https://127.0.0.2:1/x.yaml", http.StatusFound)
+		case path == "/files/inside.yaml":
+			http.Redirect(rw, r, "/files/cm.yaml", http.StatusFound)
+		case path == "/files/climbs.yaml":
+			http.Redirect(rw, r, "/private/cm.yaml", http.StatusFound)
+		case path == "/files/large.yaml":
+			_, _ = rw.Write(bytes.Repeat([]byte("# large\n"), maxFileBytes/8+1))
+		case path == "/files/stalls.yaml":
+			<-r.Context().Done()
+		case content[path] != "":
+			etag := fmt.Sprintf("%q", contentHash(entry{}, []byte(content[path])))
+			rw.Header().Set("Etag", etag)
+			if r.Header.Get("If-None-Match") == etag {
+				rw.WriteHeader(http.StatusNotModified)
+				return
+			}
+			fmt.Fprint(rw, content[path])
+		default:
+			http.NotFound(rw, r)
+		}
+	}))
+	t.Cleanup(w.files.Close)
+	allowed, err := NewAllowedRemotes([]string{strings.TrimSuffix(w.git.URL(), ".git"), w.files.URL + "/files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.repos = NewRepositories(t.TempDir(), RepositoriesOptions{Remotes: allowed, Timeout: 5 * time.Second})
+	return w
+}
+
+// remotes are what one look finds.
+func (w *remoteWorld) remotes() *Remotes {
+	files := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.files.Certificate().Raw})
+	return w.repos.Remotes(func(context.Context, string) (Auth, error) {
+		return Auth{CA: append(append([]byte{}, w.git.CA()...), files...)}, nil
+	}, 0)
+}
+
+// named puts the URLs of the servers into files.
+func (w *remoteWorld) named(files map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, content := range files {
+		out[name] = strings.NewReplacer("GIT", strings.TrimSuffix(w.git.URL(), ".git"), "FILES", w.files.URL+"/files").Replace(content)
+	}
+	return out
+}
+
+var remoteBase = map[string]string{
+	"base/kustomization.yaml":      "resources: [deployment.yaml, ../common]\ncomponents: [../component]\nconfigMapGenerator: [{name: gen, files: [config.txt]}]\n",
+	"base/deployment.yaml":         deployment("web"),
+	"base/config.txt":              "text",
+	"common/kustomization.yaml":    "resources: [cm.yaml]\n",
+	"common/cm.yaml":               configMap("common", "1"),
+	"component/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nlabels: [{pairs: {component: yes-it-is}}]\n",
+}
+
+// What is named by URL renders to what kustomize makes of a copy of it.
+func TestRemoteBasesRenderAsLocalCopiesDo(t *testing.T) {
+	content := map[string]string{"/files/cm.yaml": configMap("from-url", "1"), "/files/patch.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 7}\n", "/files/values.env": "A=1\nB=2\n"}
+	w := newRemoteWorld(t, content)
+	w.git.Commit(remoteBase, "first")
+	const overlay = `
+namePrefix: eu-
+resources: ["%s", "%s", local.yaml]
+patches: [{path: "%s"}]
+configMapGenerator:
+- name: values
+  envs: ["%s"]
+  files: ["%s", "renamed=%s"]
+`
+	tree := commitTree(t, w.named(map[string]string{
+		"app/kustomization.yaml": fmt.Sprintf(overlay, "GIT//base?ref=main", "FILES/cm.yaml", "FILES/patch.yaml", "FILES/values.env", "FILES/values.env", "FILES/cm.yaml"),
+		"app/local.yaml":         configMap("local", "1"),
+	})).WithRemotes(w.remotes())
+	got, err := Render(t.Context(), tree, "app", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours bytes.Buffer
+	if err := WriteYAML(&ours, got.Objects); err != nil {
+		t.Fatal(err)
+	}
+
+	memory := filesys.MakeFsInMemory()
+	local := map[string]string{
+		"app/kustomization.yaml": fmt.Sprintf(overlay, "../remote/base", "cm.yaml", "patch.yaml", "values.env", "values.env", "cm.yaml"),
+		"app/local.yaml":         configMap("local", "1"),
+	}
+	for name, c := range remoteBase {
+		local["remote/"+name] = c
+	}
+	for name, c := range content {
+		local["app/"+strings.TrimPrefix(name, "/files/")] = c
+	}
+	for name, c := range local {
+		if err := memory.WriteFile("/"+name, []byte(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opts := krusty.MakeDefaultOptions()
+	opts.Reorder = krusty.ReorderOptionUnspecified
+	m, err := krusty.MakeKustomizer(opts).Run(memory, "/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := m.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(theirs), ours.String()); d != "" {
+		t.Errorf("-kustomize +trueup:\n%s", d)
+	}
+	var remotes []string
+	for _, in := range got.Inputs {
+		if in.Kind == InputRemote {
+			remotes = append(remotes, in.Path)
+		}
+	}
+	if len(remotes) != 4 {
+		t.Errorf("remote inputs: %v", remotes)
+	}
+}
+
+func TestARemoteThatMovesIsRenderedAgain(t *testing.T) {
+	content := map[string]string{"/files/cm.yaml": configMap("from-url", "1")}
+	w := newRemoteWorld(t, content)
+	first := w.git.Commit(remoteBase, "first")
+	files := w.named(map[string]string{
+		"app/kustomization.yaml":    "resources: [\"GIT//common?ref=main\", FILES/cm.yaml]\n",
+		"pinned/kustomization.yaml": "resources: [\"GIT//common?ref=" + first + "\"]\n",
+	})
+	tree := commitTree(t, files)
+	footprint := func(dir string) *Footprint {
+		t.Helper()
+		view := tree.WithRemotes(w.remotes())
+		got, err := Render(t.Context(), view, dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := NewFootprint(view, got.Inputs)
+		if !f.HasRemotes() || !f.Holds(t.Context(), tree.WithRemotes(w.remotes())) {
+			t.Fatal("the footprint does not hold at once")
+		}
+		return f
+	}
+	holds := func(f *Footprint) bool { return f.Holds(t.Context(), tree.WithRemotes(w.remotes())) }
+	app, pinned := footprint("app"), footprint("pinned")
+	w.git.Commit(map[string]string{"common/cm.yaml": configMap("common", "2")}, "second")
+	if holds(app) || !holds(pinned) {
+		t.Errorf("after a commit: app %t, pinned %t", holds(app), holds(pinned))
+	}
+	app = footprint("app")
+	content["/files/cm.yaml"] = configMap("from-url", "2")
+	if holds(app) || !holds(pinned) {
+		t.Errorf("after a change of the file: app %t, pinned %t", holds(app), holds(pinned))
+	}
+	app = footprint("app")
+	if app.Holds(t.Context(), tree) {
+		t.Error("it holds where nothing remote is allowed any more")
+	}
+	w.git.Stop()
+	if !holds(pinned) || holds(app) {
+		t.Errorf("without a server: pinned %t, app %t", holds(pinned), holds(app))
+	}
+}
+
+func TestRemotesThatAreRefused(t *testing.T) {
+	w := newRemoteWorld(t, map[string]string{"/files/cm.yaml": configMap("a", "1"), "/private/cm.yaml": configMap("private", "1"), "/files/bad.yaml": "a: ["})
+	w.git.Commit(w.named(map[string]string{
+		"climbs/kustomization.yaml":  "resources: [../../../repository/app/cm.yaml]\n",
+		"climbs2/kustomization.yaml": "resources: [../../x]\n",
+		"plugin/kustomization.yaml":  "resources: [cm.yaml]\ntransformers: [t.yaml]\n",
+		"plugin/cm.yaml":             configMap("a", "1"),
+		"plugin/t.yaml":              "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: x}\npath: ../../../repository/app/cm.yaml\n",
+		"link/kustomization.yaml":    "resources: [cm.yaml]\n",
+		"cycle/kustomization.yaml":   "resources: [\"GIT//cycle?ref=main\"]\n",
+		"broken/kustomization.yaml":  "resources: [cm.yaml]\n",
+		"broken/cm.yaml":             "a: [\n",
+	}), "first")
+	w.git.CommitTo(gitserver.DefaultBranch, "second", gitserver.Change{Path: "link/cm.yaml", Content: "/etc/passwd", Symlink: true})
+	tests := map[string]struct{ kustomization, want string }{
+		"another repository":                     {"resources: [\"https://127.0.0.1:1/other/repo//x\"]", "app/kustomization.yaml: resources: \"https://127.0.0.1:1/other/repo//x\" is remote, and is in none of the agent's kustomize-allowed-remotes"},
+		"a name that begins alike":               {"resources: [\"GITx//common\"]", "is in none of the agent's kustomize-allowed-remotes"},
+		"a file above":                           {"resources: [\"FILES/../private/cm.yaml\"]", "fetching FILES/../private/cm.yaml: it has dots for folders in its path"},
+		"a redirect to elsewhere":                {"resources: [\"FILES/away.yaml\"]", "app/kustomization.yaml:1: resources: fetching FILES/away.yaml: fetching FILES/away.yaml: the server redirects to https://127.0.0.2:1/x.yaml"},
+		"a redirect out of the prefix":           {"resources: [\"FILES/climbs.yaml\"]", "the server redirects to"},
+		"a large file":                           {"resources: [\"FILES/large.yaml\"]", "it has more than the 10 MiB that a file may have"},
+		"a server that stalls":                   {"resources: [\"FILES/stalls.yaml\"]", "no answer within 5s"},
+		"a file that is not there":               {"resources: [\"FILES/nowhere.yaml\"]", "the server answers 404 Not Found"},
+		"a file that is no YAML":                 {"resources: [\"FILES/bad.yaml\"]", "FILES/bad.yaml"},
+		"http":                                   {"resources: [\"http://127.0.0.1/files/cm.yaml\"]", "only https and ssh are fetched, not http"},
+		"a revision that is not there":           {"resources: [\"GIT//common?ref=nowhere\"]", "revision not found"},
+		"a repository as a patch":                {"patches: [{path: \"GIT//common?ref=main\"}]", "it is a repository, and a file is wanted here"},
+		"a plugin":                               {"transformers: [\"GIT//common?ref=main\"]", "is remote, and is not fetched for this field"},
+		"a base that climbs into the repository": {"resources: [\"GIT//climbs?ref=main\"]", "climbs/kustomization.yaml: resources: \"../../../repository/app/cm.yaml\" leaves the repository"},
+		"a base that climbs out":                 {"resources: [\"GIT//climbs2?ref=main\"]", "climbs2/kustomization.yaml: resources: \"../../x\" leaves the repository"},
+		"a plugin of a base that climbs":         {"resources: [\"GIT//plugin?ref=main\"]", "plugin/t.yaml: path: \"../../../repository/app/cm.yaml\" leaves the repository"},
+		"a link out of a base":                   {"resources: [\"GIT//link?ref=main\"]", "is a symbolic link that leaves the repository"},
+		"a base that names itself":               {"resources: [\"GIT//cycle?ref=main\"]", "cycle detected"},
+		"a base with a mistake":                  {"resources: [\"GIT//broken?ref=main\"]", "broken/cm.yaml:"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			files := w.named(map[string]string{"app/kustomization.yaml": tt.kustomization + "\n", "app/cm.yaml": configMap("mine", "1"), "want": tt.want})
+			_, err := Render(t.Context(), commitTree(t, files).WithRemotes(w.remotes()), "app", Options{})
+			if err == nil || !strings.Contains(err.Error(), files["want"]) || strings.Contains(err.Error(), mountsRoot) {
+				t.Errorf("got %v, want %s", err, files["want"])
+			}
+		})
+	}
+}
+
+func TestARemoteFileIsAskedForOnceALook(t *testing.T) {
+	w := newRemoteWorld(t, map[string]string{"/files/cm.yaml": configMap("a", "1")})
+	tree := commitTree(t, w.named(map[string]string{
+		"app/kustomization.yaml":     "resources: [one, two]\n",
+		"app/one/kustomization.yaml": "resources: [FILES/inside.yaml]\n",
+		"app/two/kustomization.yaml": "nameSuffix: '-2'\nresources: [FILES/inside.yaml]\n",
+	})).WithRemotes(w.remotes())
+	got, err := Render(t.Context(), tree, "app", Options{})
+	if err != nil || len(got.Objects) != 2 {
+		t.Fatal(got, err)
+	}
+	if n := w.gets.Load(); n != 2 {
+		t.Errorf("%d requests, want 2: one, and the redirect", n)
+	}
+}
+
+func TestNamesOfServersDoNotLeadToTheMachineItself(t *testing.T) {
+	dial := guardDial([]string{"https://localtest.example/files", "https://127.0.0.1/x"})
+	for _, address := range []string{"127.0.0.1:1", "localhost:1"} {
+		if _, err := dial(t.Context(), "tcp", address); err == nil || strings.Contains(err.Error(), "no server is to have") {
+			t.Errorf("%s: got %v", address, err)
+		}
+	}
+	// The name of this machine is no name of a Git server that leads to the loopback by chance.
+	if _, err := guardDial([]string{"https://ip6-localhost/x"})(t.Context(), "tcp", "ip6-localhost:1"); err == nil {
+		t.Error("it connects")
+	} else if !strings.Contains(err.Error(), "no server is to have") && !strings.Contains(err.Error(), "no such host") {
+		t.Errorf("got %v", err)
+	}
+}
