@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"reflect"
 	"slices"
 	"strings"
 	gosync "sync"
@@ -221,6 +222,19 @@ func TestGitHubApp(t *testing.T) {
 	}
 	if err := resolve(&GitHubApp{ID: "42", InstallationID: "7", PrivateKey: []byte("SECRET"), BaseURL: api.URL}); err == nil || !strings.Contains(err.Error(), "githubAppPrivateKey is no RSA private key") {
 		t.Errorf("no key: %v", err)
+	}
+}
+
+// TestAGitHubAppKeepsWhatElseTheSecretSays guards where redirects may lead, above all.
+func TestAGitHubAppKeepsWhatElseTheSecretSays(t *testing.T) {
+	auth := Auth{GitHubApp: &GitHubApp{ID: "42"}, CA: []byte("ca"), Proxy: "http://proxy", RedirectsWithin: []string{"https://git.example.com/org"}}
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	tokens := gitHubTokens{clock: clock, tokens: map[string]gitHubToken{auth.fingerprint(): {Token: "tok-1", ExpiresAt: clock.Now().Add(time.Hour)}}}
+	got, err := tokens.authorize(t.Context(), auth)
+	want := auth
+	want.GitHubApp, want.Username, want.Password = nil, "x-access-token", "tok-1"
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %s, %v: redirects within %q", got, err, got.RedirectsWithin)
 	}
 }
 

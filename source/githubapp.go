@@ -70,7 +70,10 @@ func (g *gitHubTokens) authorize(ctx context.Context, auth Auth) (Auth, error) {
 		g.tokens[key] = token
 		g.mu.Unlock()
 	}
-	return Auth{Username: "x-access-token", Password: token.Token, CA: auth.CA, Proxy: auth.Proxy}, nil
+	// All else that auth says counts as before: what is trusted, the proxy, and where redirects may lead.
+	auth.GitHubApp, auth.BearerToken = nil, ""
+	auth.Username, auth.Password = "x-access-token", token.Token
+	return auth, nil
 }
 
 func (a Auth) requestToken(ctx context.Context, now time.Time) (gitHubToken, error) {

@@ -48,6 +48,18 @@ func (s Substitute) apply(objects []Object) (secrets []string, err error) {
 type substitution struct {
 	Substitute
 	secrets map[string]bool // what secret variables were replaced by
+	cost    int             // so far: see maxSubstitution
+}
+
+// maxSubstitution bounds the cost of one run, in bytes that are written: a few characters in a file can stand for a large
+// value, or for one that is compared with a pattern at every place.
+const maxSubstitution = 64 << 20
+
+func (s *substitution) spend(cost int) error {
+	if s.cost += cost; s.cost > maxSubstitution {
+		return fmt.Errorf("variables make the result too large, or take too long to replace: the limit of one render is %d MiB", maxSubstitution>>20)
+	}
+	return nil
 }
 
 func (s *substitution) apply(objects []Object) error {
@@ -155,6 +167,9 @@ func (s *substitution) variable(expression string, depth int) (string, error) {
 		return "", fmt.Errorf("${%s} is no variable: write $${ to keep it as it is", abbreviate(expression))
 	}
 	value, set := s.Variables[name]
+	if err := s.spend(operationCost(value, operation)); err != nil {
+		return "", err
+	}
 	if length {
 		return strconv.Itoa(len([]rune(value))), nil
 	}
@@ -194,6 +209,22 @@ func abbreviate(s string) string {
 		return s[:40] + "…"
 	}
 	return s
+}
+
+// operationCost returns what operate costs, about the bytes that it writes.
+func operationCost(value, operation string) int {
+	if operation == "" {
+		return len(value)
+	}
+	switch n := len(value) + 1; operation[0] {
+	case '#', '%':
+		return n + n*(n+len(operation))/16 // every part of the value is tried; that costs less than to write it
+	case '/':
+		from, to, _ := strings.Cut(strings.TrimLeft(operation[1:], "/#%"), "/")
+		return n + n/max(1, len(from))*len(to)
+	default:
+		return n
+	}
 }
 
 // operate does what an expression asks to do with a value, as a shell does.

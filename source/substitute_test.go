@@ -3,9 +3,45 @@ package source
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
+
+func TestSubstitutionIsBounded(t *testing.T) {
+	many := strings.Repeat("a", 1<<20)
+	for sentence, text := range map[string]string{
+		"a value that grows":           "${many//a/" + many + "}",
+		"a value in many places":       strings.Repeat("${many}\n", 1000),
+		"a pattern tried at any place": "${many##*b}",
+		"many patterns":                strings.Repeat("${some%%b*}", 100_000),
+	} {
+		s := Substitute{Variables: map[string]string{"many": many, "some": many[:1000]}}
+		var objects []Object
+		for range 3 {
+			u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}}
+			u.Object["data"] = map[string]any{"text": text[:min(len(text), 9<<20)]}
+			objects = append(objects, Object{Unstructured: u})
+		}
+		start := time.Now()
+		_, err := s.apply(objects)
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%s: got %.1000v", sentence, err)
+		}
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("%s: it took %s", sentence, took)
+		}
+	}
+	objects := make([]Object, 1000)
+	for i := range objects {
+		objects[i].Unstructured = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"text": "${many}"}}}
+	}
+	s := Substitute{Variables: map[string]string{"many": many}}
+	if _, err := s.apply(objects); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("a value in many objects: got %v", err)
+	}
+}
 
 func TestExpand(t *testing.T) {
 	s := &substitution{Substitute: Substitute{Variables: map[string]string{"name": "Shop", "empty": "", "_n1": "7", "path": "a/b/c.yaml", "u": "éa"}}}

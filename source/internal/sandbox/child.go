@@ -37,16 +37,16 @@ func child(name string, memory int64, cpu time.Duration) int {
 	go watch(uint64(memory))
 
 	w, ok := workers[name]
-	o, request, err := c.receive(int64(^uint32(0)))
+	o, request, err := c.receive(anySize)
 	if !ok || err != nil || o != opRequest {
 		return exitProtocol
 	}
-	files := tools{remoteFiles{c}, func(place string) { _ = c.send(opAt, []byte(place)) }}
+	files := tools{remoteFiles{c}, func(place string) { _ = c.send(opAt, []byte(place[:min(len(place), maxText)])) }}
 	answer, err := work(w, request, files)
 	if err == nil {
 		err = c.send(opAnswer, answer)
 	} else {
-		err = c.send(opError, []byte(err.Error()))
+		err = c.send(opError, errorText(err))
 	}
 	switch {
 	case errors.Is(err, errOutput):

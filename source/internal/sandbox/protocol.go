@@ -28,6 +28,28 @@ const (
 
 var errOutput = errors.New("the message is too large")
 
+// maxText bounds what a child says besides its answer: names of files, and an error, which may repeat what a repository
+// holds as often as it likes.
+const maxText = 64 << 10
+
+// limit returns how large a message of the child may be.
+func (o op) limit(output int64) int64 {
+	if o == opAnswer {
+		return output
+	}
+	return maxText
+}
+
+// errorText returns the text of an error, as much of it as may be said.
+func errorText(err error) []byte {
+	text := err.Error()
+	if len(text) > maxText {
+		const mark = " …"
+		text = strings.ToValidUTF8(text[:maxText-len(mark)], "") + mark
+	}
+	return []byte(text)
+}
+
 type conn struct {
 	in  *bufio.Reader
 	out io.Writer
@@ -51,14 +73,14 @@ func (c conn) send(o op, payload []byte) error {
 	return err
 }
 
-// receive refuses a message whose payload is larger than limit before it makes room for it.
-func (c conn) receive(limit int64) (op, []byte, error) {
+// receive refuses a message whose payload is larger than limit says before it makes room for it.
+func (c conn) receive(limit func(op) int64) (op, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return 0, nil, err
 	}
 	size := int64(binary.BigEndian.Uint32(head[1:]))
-	if size > limit {
+	if size > limit(op(head[0])) {
 		return 0, nil, errOutput
 	}
 	payload := make([]byte, size)
@@ -66,15 +88,18 @@ func (c conn) receive(limit int64) (op, []byte, error) {
 	return op(head[0]), payload, err
 }
 
+// anySize is the limit for what the parent sends.
+func anySize(op) int64 { return int64(^uint32(0)) }
+
 // sendResult answers what the child asked for.
 func (c conn) sendResult(content []byte, err error) error {
 	switch {
 	case err == nil:
 		return c.send(opResult, content)
 	case errors.Is(err, fs.ErrNotExist):
-		return c.send(opMissing, []byte(err.Error()))
+		return c.send(opMissing, errorText(err))
 	default:
-		return c.send(opError, []byte(err.Error()))
+		return c.send(opError, errorText(err))
 	}
 }
 
@@ -110,10 +135,13 @@ func (r remoteFiles) ReadDir(name string) ([]string, error) {
 }
 
 func (r remoteFiles) ask(what op, name string) ([]byte, error) {
+	if len(name) > maxText {
+		return nil, errors.New("the name of a file is too long")
+	}
 	if err := r.conn.send(what, []byte(name)); err != nil {
 		return nil, err
 	}
-	o, payload, err := r.conn.receive(int64(^uint32(0)))
+	o, payload, err := r.conn.receive(anySize)
 	if err != nil {
 		return nil, err
 	}

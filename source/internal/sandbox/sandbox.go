@@ -184,7 +184,7 @@ func (p *parent) converse(request []byte, files Files) ([]byte, error) {
 		return nil, err
 	}
 	for {
-		op, payload, err := p.conn.receive(p.limits.Output)
+		op, payload, err := p.conn.receive(func(o op) int64 { return o.limit(p.limits.Output) })
 		if err != nil {
 			return nil, err
 		}

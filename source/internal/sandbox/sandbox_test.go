@@ -50,6 +50,12 @@ var _ = func() (none struct{}) {
 		return []byte("done"), nil
 	})
 	Register("fail", func([]byte, Files) ([]byte, error) { return nil, errors.New("the third line is wrong") })
+	Register("fail at length", func([]byte, Files) ([]byte, error) { return nil, errors.New(strings.Repeat("é", 2<<20)) })
+	Register("ask at length", func(_ []byte, files Files) ([]byte, error) {
+		At(files, strings.Repeat("x", 2<<20))
+		_, err := files.ReadFile(strings.Repeat("x", 2<<20))
+		return nil, err
+	})
 	Register("panic", func([]byte, Files) ([]byte, error) { panic("at the disco") })
 	Register("die", func([]byte, Files) ([]byte, error) {
 		go func() { panic("a goroutine with s3cret") }()
@@ -178,7 +184,10 @@ func TestWorkerFails(t *testing.T) {
 		"fail":  "the third line is wrong",
 		"panic": "the renderer panicked on its content: at the disco",
 		"die":   "the renderer died: exit status 2 ",
-		"none":  `starting the renderer: there is none called "none"`,
+		// What an error has in it is kept for long, and is written into logs.
+		"fail at length": strings.Repeat("é", maxText/2-2) + " …",
+		"ask at length":  "the name of a file is too long",
+		"none":           `starting the renderer: there is none called "none"`,
 	} {
 		_, err := run(t, worker, "", Limits{})
 		if err == nil || err.Error() != want || errors.Is(err, ErrLimit) {
