@@ -34,6 +34,8 @@ type Inputs []Input
 
 // A recorder notes what is read through a Tree and bounds it. A nil recorder does nothing.
 type recorder struct {
+	within *recorder // bounds what is read through this one too; nil for none
+
 	mu    gosync.Mutex
 	seen  map[Input]struct{}
 	bytes int64
@@ -63,8 +65,19 @@ func (r *recorder) add(in Input, size int) error {
 		return nil
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.seen[in] = struct{}{}
+	r.mu.Unlock()
+	for in := r; in != nil; in = in.within {
+		if err := in.count(size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recorder) count(size int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.bytes += int64(size)
 	r.reads++
 	if r.bytes > maxTotalBytes {
@@ -110,8 +123,8 @@ func (r *recorder) miss(name string) {
 	r.seen[Input{name, InputMiss, ""}] = struct{}{}
 }
 
-func (r *recorder) remote(name, hash string) error {
-	return r.add(Input{name, InputRemote, hash}, 0)
+func (r *recorder) remote(name, hash string, size int) error {
+	return r.add(Input{name, InputRemote, hash}, size)
 }
 
 func contentHash(e entry, content []byte) string {

@@ -57,7 +57,7 @@ func (k *kustomizeFS) mountRemote(ctx context.Context, ref remoteRef) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := k.tree.rec.remote(ref.input(), found.hash); err != nil {
+	if err := k.tree.rec.remote(ref.input(), found.hash, len(found.file)); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(ref.repo + "@" + found.hash))
@@ -69,8 +69,10 @@ func (k *kustomizeFS) mountRemote(ctx context.Context, ref remoteRef) (string, e
 			return root + ref.dir, nil
 		}
 	}
-	// What it reads is bounded as for the repository itself. Its inputs are all told by its commit.
-	tree := found.tree.recorded(newRecorder())
+	// What is read of it and of the repository itself is bounded together. Its inputs are all told by its commit.
+	rec := newRecorder()
+	rec.within = k.tree.rec
+	tree := found.tree.recorded(rec)
 	tree.opener, tree.remotes = k.tree.opener, k.tree.remotes
 	k.mounts = append(k.mounts, &mount{root, tree, fmt.Sprintf("%s@%.7s//", ref.repo, found.hash)})
 	return root + ref.dir, nil
@@ -82,7 +84,7 @@ func (k *kustomizeFS) mountFile(ctx context.Context, dir string, ref remoteRef) 
 	if err != nil {
 		return "", err
 	}
-	if err := k.tree.rec.remote(ref.input(), found.hash); err != nil {
+	if err := k.tree.rec.remote(ref.input(), found.hash, len(found.file)); err != nil {
 		return "", err
 	}
 	content, err := k.tree.opener.open(path.Base(RedactURL(ref.file)), found.file)

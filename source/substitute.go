@@ -283,15 +283,18 @@ func substring(value, bounds string) (string, bool) {
 func trimPattern(value, operation string) string {
 	side, pattern := operation[0], operation[1:]
 	pattern, longest := strings.CutPrefix(pattern, string(side))
-	r := []rune(value)
-	for k := range len(r) + 1 {
-		n := k
-		if longest {
-			n = len(r) - k
-		}
-		part, rest := string(r[:n]), string(r[n:])
+	var cuts []int // between characters
+	for at := range value {
+		cuts = append(cuts, at)
+	}
+	cuts = append(cuts, len(value))
+	if longest == (side == '#') {
+		slices.Reverse(cuts)
+	}
+	for _, at := range cuts {
+		part, rest := value[:at], value[at:]
 		if side == '%' {
-			part, rest = string(r[len(r)-n:]), string(r[:len(r)-n])
+			part, rest = rest, part
 		}
 		if ok, err := path.Match(pattern, part); err == nil && ok {
 			return rest
