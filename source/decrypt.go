@@ -1,9 +1,11 @@
 package source
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	gosync "sync"
 
@@ -90,8 +92,10 @@ func (o *opener) hide(err error) error {
 	}
 	text := err.Error()
 	for _, secret := range o.texts() {
-		if len(secret) > 3 {
-			text = strings.ReplaceAll(text, secret, "***")
+		for _, form := range []string{secret, quoted(secret), base64.StdEncoding.EncodeToString([]byte(secret)), oneLine(secret)} {
+			if len(secret) > 3 && len(form) > 3 {
+				text = strings.ReplaceAll(text, form, "***")
+			}
 		}
 	}
 	if text == err.Error() {
@@ -99,6 +103,15 @@ func (o *opener) hide(err error) error {
 	}
 	return &hiddenError{err, text}
 }
+
+// quoted returns a text as errors quote it, without the quotes.
+func quoted(text string) string {
+	text = strconv.Quote(text)
+	return text[1 : len(text)-1]
+}
+
+// oneLine returns a text as renderers say it in an error of one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 type hiddenError struct {
 	error

@@ -1,6 +1,8 @@
 package source
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,5 +149,13 @@ func TestNoErrorRepeatsWhatWasDecrypted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestErrorsAreFreeOfSecretsInAnyForm(t *testing.T) {
+	o := &opener{secrets: map[string]bool{`pass"word\1`: true, "two  words": true, "line\none": true, "it": true}}
+	err := o.hide(errors.New(`it says pass"word\1, ` + fmt.Sprintf("%q, ", `pass"word\1`) + "two words, two  words, line\none, line one, cGFzcyJ3b3JkXDE=, " + `"line\none"`))
+	if want := `it says ***, "***", ***, ***, ***, ***, ***, "***"`; err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
 	}
 }
