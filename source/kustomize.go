@@ -47,9 +47,7 @@ func renderKustomization(ctx context.Context, tree *Tree, file string, k Kustomi
 }
 
 func runKustomize(kfs *kustomizeFS) (resmap.ResMap, error) {
-	openAPI.RLock()
-	m, err := kfs.build()
-	openAPI.RUnlock()
+	m, err := buildShared(kfs)
 	if err == nil || !kfs.ownSchema() {
 		return m, err
 	}
@@ -57,6 +55,12 @@ func runKustomize(kfs *kustomizeFS) (resmap.ResMap, error) {
 	defer openAPI.Unlock()
 	defer openapi.ResetOpenAPI()
 	kfs.allowOwnSchema()
+	return kfs.build()
+}
+
+func buildShared(kfs *kustomizeFS) (resmap.ResMap, error) {
+	openAPI.RLock()
+	defer openAPI.RUnlock() // also where kustomize panics: the lock is everybody's
 	return kfs.build()
 }
 

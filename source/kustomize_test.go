@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	gosync "sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -218,4 +220,30 @@ func TestNothingRemoteIsTouched(t *testing.T) {
 	if out, err := os.ReadFile(ran); err == nil {
 		t.Errorf("git was run: %s", out)
 	}
+}
+
+// TestAPanicLeavesKustomizeToOthers guards the lock that all renders of kustomizations share.
+func TestAPanicLeavesKustomizeToOthers(t *testing.T) {
+	tree := commitTree(t, map[string]string{"kustomization.yaml": "namePrefix: a-\n"})
+	kfs, err := newKustomizeFS(t.Context(), tree, "kustomization.yaml", Kustomize{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kfs.read = nil // that is written to
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("there should have been a panic")
+			}
+		}()
+		_, _ = runKustomize(kfs)
+	}()
+	deadline := time.Now().Add(10 * time.Second)
+	for !openAPI.TryLock() { // another test may hold it for now
+		if time.Now().After(deadline) {
+			t.Fatal("the lock is held for good")
+		}
+		runtime.Gosched()
+	}
+	openAPI.Unlock()
 }
