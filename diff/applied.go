@@ -14,8 +14,9 @@ type Applied struct {
 	Config string
 	// Fields is the digest of the field set that applying it gave us.
 	Fields string
-	// Partial says that some declared fields were left to their owners, so that they must be looked at each time.
-	Partial bool
+	// Left is the digest of the declared fields that were left to their owners, "" for none. Where there are some, each is
+	// looked at each time.
+	Left string
 }
 
 // PendingApplied stands in for the field set's digest in a dry-run, which is what the digest is computed from.
@@ -24,8 +25,8 @@ const PendingApplied = "pending"
 // String returns the annotation's value.
 func (a Applied) String() string {
 	s := a.Config + "." + a.Fields
-	if a.Partial {
-		s += ".partial"
+	if a.Left != "" {
+		s += "." + a.Left
 	}
 	return s
 }
@@ -33,17 +34,24 @@ func (a Applied) String() string {
 // ParseApplied reads an annotation's value; anything that String did not write gives the zero Applied.
 func ParseApplied(s string) Applied {
 	config, rest, ok := strings.Cut(s, ".")
-	fields, partial, _ := strings.Cut(rest, ".")
-	if !ok || (partial != "" && partial != "partial") {
+	fields, left, some := strings.Cut(rest, ".")
+	if !ok || some && !isDigest(left) {
 		return Applied{}
 	}
-	return Applied{Config: config, Fields: fields, Partial: partial != ""}
+	return Applied{Config: config, Fields: fields, Left: left}
 }
+
+func isDigest(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == digestBytes
+}
+
+const digestBytes = 10
 
 // Digest returns a short digest of b, fit for an annotation.
 func Digest(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:10])
+	return hex.EncodeToString(sum[:digestBytes])
 }
 
 // OwnFields returns the digest of manager's Apply entry on the main resource, "" where there is none.

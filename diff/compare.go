@@ -36,7 +36,7 @@ type Observed struct {
 // Whole reports whether everything that was last applied is still ours, nothing was left to others and no person's
 // tool added anything: then only a change in Git can bring the object out of sync.
 func (o Observed) Whole() bool {
-	return o.Exists && !o.Applied.Partial && !o.Touched && o.Fields != "" && o.Fields == o.Applied.Fields
+	return o.Exists && o.Applied.Left == "" && !o.Touched && o.Fields != "" && o.Fields == o.Applied.Fields
 }
 
 // Touched reports whether a person's tool has an entry among the managed fields from which additions are undone.
@@ -65,6 +65,7 @@ type Comparison struct {
 	// Release are fields that we own and are about to stop applying, whose value must stay as it is.
 	Release []fieldpath.Path
 
+	ctx      Context // that it was decided in
 	leaveOut [][]string
 	emptied  [][]string // see Emptied
 	forced   bool       // the API server has asked for it
@@ -97,35 +98,36 @@ func Compare(d Desired, o Observed, c Context, manager string) (Comparison, erro
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing %s: %w", c.Object, err)
 	}
-	return compare(config, fields, c, change{git: d.Digest != o.Applied.Config, fields: o.Fields != o.Applied.Fields, partial: o.Applied.Partial}), nil
+	return compare(config, fields, c, change{git: d.Digest != o.Applied.Config, fields: o.Fields != o.Applied.Fields, left: o.Applied.Left}), nil
 }
 
 // change is what the digests alone say.
 type change struct {
-	git     bool // Git has another configuration than the one last applied
-	fields  bool // we own other fields than those that applying it gave us
-	partial bool // some declared fields were left to others
+	git    bool   // Git has another configuration than the one last applied
+	fields bool   // we own other fields than those that applying it gave us
+	left   string // the digest of what was left to others then
 }
 
 func compare(config map[string]any, fields Fields, c Context, changed change) Comparison {
 	c.Policies = selected(c.Policies, config)
-	cmp := Comparison{State: InSync}
-	held, enforced := false, false
+	cmp := Comparison{State: InSync, ctx: c}
+	held := false
 	walked := walk(config, fields)
 	for _, l := range walked.losses {
 		d := DecidedLoss{l, Decide(l, c)}
-		if l.empty && l.maybeOurs(d.Verdict, changed) {
-			continue
-		}
-		cmp.Losses = append(cmp.Losses, d)
-		if d.Verdict == Enforce {
-			enforced = true
-		} else {
+		if d.Verdict != Enforce {
+			if l.empty && l.Owner == (Owner{}) {
+				continue // nobody's, and not ours to list: see maybeOurs
+			}
 			held = held || d.Verdict == Hold
 			cmp.leaveOut = append(cmp.leaveOut, l.Pointer)
 		}
+		cmp.Losses = append(cmp.Losses, d)
 	}
-	cmp.Extras = Extras(config, fields)
+	leftOthers := changed.left != cmp.Left()
+	cmp.Losses = slices.DeleteFunc(cmp.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.maybeOurs(changed, leftOthers) })
+	enforced := slices.ContainsFunc(cmp.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce })
+	cmp.Extras = Extras(config, fields, c)
 	switch {
 	case changed.git:
 		cmp.State = Changed
@@ -149,13 +151,11 @@ func isCustom(config map[string]any) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// maybeOurs reports whether an empty list need not be a loss: one with keys, or a set, is never listed as ours. It is
-// taken for lost when something is missing that applying gave us, and putting it back does no harm.
-func (l Loss) maybeOurs(v Verdict, changed change) bool {
-	if l.Owner != (Owner{}) && v != Enforce {
-		return false
-	}
-	return changed.git || !changed.fields && (!changed.partial || l.Owner == (Owner{})) || v != Enforce
+// maybeOurs reports whether an empty list that is to be as Git declares it need not be a loss: one with keys, or a set, is
+// never listed as ours. It is taken for lost when something is missing that applying gave us, or when it may have been left
+// to its owner then, and putting it back does no harm.
+func (l Loss) maybeOurs(changed change, leftOthers bool) bool {
+	return l.empty && (changed.git || !changed.fields && (!leftOthers || l.Owner == (Owner{})))
 }
 
 // surplus returns the fields of ours that config does not declare. They are there after a change that was cut off half way.
@@ -241,6 +241,20 @@ func (f Fields) contested(config map[string]any, conflict Conflict) Loss {
 // Partial reports whether some declared fields are left to others.
 func (c Comparison) Partial() bool { return len(c.leaveOut) > 0 }
 
+// Left returns the digest of the declared fields that are left to others, "" for none.
+func (c Comparison) Left() string {
+	if len(c.leaveOut) == 0 {
+		return ""
+	}
+	pointers := slices.Clone(c.leaveOut)
+	slices.SortFunc(pointers, comparePointers)
+	var text []byte
+	for _, p := range slices.CompactFunc(pointers, slices.Equal) {
+		text = fmt.Appendf(text, "%q\n", p)
+	}
+	return Digest(text)
+}
+
 // Apply returns the configuration to apply: config less what is left to others. config is not changed.
 func (c Comparison) Apply(config map[string]any) map[string]any {
 	if len(c.leaveOut) == 0 {
@@ -291,7 +305,7 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 // handsOver reports whether a field that is ours is left to whoever comes: by a policy that names it and no managers, or
 // to an autoscaler. As in the chain, policies come first.
 func handsOver(leaf Loss, ctx Context) bool {
-	if _, ok := byMark(leaf, ctx); ok {
+	if isMark(leaf.Path) || isKey(leaf.Path) {
 		return false
 	}
 	for _, p := range ctx.Policies {

@@ -66,8 +66,8 @@ func TestCompare(t *testing.T) {
 		},
 		"a field was added":                     {observed: observed(t, "git.WHOLE", whole+"\nk9s Update {\"f:spec\": {\"f:paused\": {}}}"), ctx: web, state: Drifted, extras: []string{".spec.paused"}},
 		"an autoscaler has taken the size":      {observed: observed(t, "git.whole", scaledByHPA), ctx: autoscaled, state: InSync, losses: []string{".spec.replicas Yield"}, applied: `{spec: {image: x}}`},
-		"the autoscaler is gone":                {observed: observed(t, "git.WHOLE.partial", scaledByHPA), ctx: web, state: Drifted, losses: []string{".spec.replicas Enforce"}, forced: true},
-		"a size was left to an autoscaler":      {observed: observed(t, "git.WHOLE.partial", scaledByHPA), ctx: autoscaled, state: InSync, losses: []string{".spec.replicas Yield"}, applied: `{spec: {image: x}}`},
+		"the autoscaler is gone":                {observed: observed(t, "git.WHOLE.0123456789abcdef0123", scaledByHPA), ctx: web, state: Drifted, losses: []string{".spec.replicas Enforce"}, forced: true},
+		"a size was left to an autoscaler":      {observed: observed(t, "git.WHOLE.0123456789abcdef0123", scaledByHPA), ctx: autoscaled, state: InSync, losses: []string{".spec.replicas Yield"}, applied: `{spec: {image: x}}`},
 		"another applier has taken a field":     {observed: observed(t, "git.whole", less+"\nflux Apply {\"f:spec\": {\"f:replicas\": {}}}"), ctx: web, state: Held, losses: []string{".spec.replicas Hold"}, applied: `{spec: {image: x}}`},
 		"one field is held, another taken":      {observed: observed(t, "git.whole", "trueup Apply {\"f:x\": {}}\nflux Apply {\"f:spec\": {\"f:replicas\": {}}}\nk9s Update {\"f:spec\": {\"f:image\": {}}}"), ctx: web, state: Drifted, losses: []string{".spec.image Enforce", ".spec.replicas Hold"}, applied: `{spec: {image: x}}`, forced: true},
 		"a fold that was cut off":               {observed: observed(t, "git.whole", `trueup Apply {"f:spec": {"f:replicas": {}, "f:image": {}, "f:paused": {}}}`), ctx: web, state: Drifted},
@@ -175,14 +175,54 @@ func TestEmptyListsAreNeverMissed(t *testing.T) {
 		managed, applied string
 		want             State
 	}{
-		"nobody has anything of it":        {`trueup Apply {"f:spec": {"f:image": {}}}`, "git.WHOLE.partial", InSync},
+		"nobody has anything of it":        {`trueup Apply {"f:spec": {"f:image": {}}}`, "git.WHOLE.0123456789abcdef0123", InSync},
 		"somebody owns it empty":           {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}\nkubectl-label Update {\"f:metadata\": {\"f:labels\": {}}}", "git.WHOLE", InSync},
-		"it was left, and is ours to take": {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}", "git.WHOLE.partial", Drifted},
+		"it was left, and is ours to take": {"trueup Apply {\"f:spec\": {\"f:image\": {}}}\noperator Update {\"f:spec\": {\"f:env\": {}}}", "git.WHOLE.0123456789abcdef0123", Drifted},
 		"it is missing with more":          {`trueup Apply {"f:metadata": {"f:labels": {"f:a": {}}}}`, "git.whole", Drifted},
 	} {
 		got, err := Compare(from(t, declared), observed(t, c.applied, c.managed), Context{}, manager)
 		if err != nil || got.State != c.want {
 			t.Errorf("%s: want %s, got %s, %v, %v", name, c.want, got.State, got.Losses, err)
+		}
+	}
+}
+
+// What was left to others is no news where the same is left to them now.
+func TestEmptyListsAreNotMissedBesideWhatIsLeftToOthers(t *testing.T) {
+	c := Context{Object: ID{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}, Autoscaler: "HorizontalPodAutoscaler shop/web"}
+	d := from(t, `{spec: {env: [], image: x, replicas: 2}}`)
+	const lines = `trueup Apply {"f:spec": {"f:image": {}}}
+		kube-controller-manager Update/scale {"f:spec": {"f:replicas": {}}}
+		kubectl-edit Update {"f:spec": {"f:env": {}}}`
+	first, err := Compare(d, observed(t, "git.WHOLE.0123456789abcdef0123", lines), c, manager)
+	if err != nil || first.State != Drifted || first.Left() == "" {
+		t.Fatalf("what else was left may have been the list: want it put back, got %s, %v", first.State, err)
+	}
+	if got, err := Compare(d, observed(t, "git.WHOLE."+first.Left(), lines), c, manager); err != nil || got.State != InSync {
+		t.Errorf("it was put back: want no more of it, got %s, %v, %v", got.State, got.Losses, err)
+	}
+	c.Autoscaler = ""
+	if got, err := Compare(d, observed(t, "git.WHOLE."+first.Left(), lines), c, manager); err != nil || got.State != Drifted || got.Left() != "" {
+		t.Errorf("nothing is left to others any more: want %s, got %s, %v", Drifted, got.State, err)
+	}
+}
+
+// Applying an item without one of its keys makes another item.
+func TestKeysOfItemsAreNeverLeftOut(t *testing.T) {
+	const declared = `{spec: {ports: [{port: 53, protocol: UDP, name: dns}]}}`
+	const item = `"k:{\"port\":53,\"protocol\":\"UDP\"}"`
+	path, err := ParsePath("/spec/ports/0/protocol")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Context{Policies: []Policy{{Verdict: Yield, Paths: []PathPattern{path}, Source: "test"}}}
+	for name, lines := range map[string]string{
+		"ours":            `trueup Apply {"f:spec": {"f:ports": {` + item + `: {".": {}, "f:port": {}, "f:protocol": {}, "f:name": {}}}}}`,
+		"somebody else's": `trueup Apply {"f:spec": {"f:ports": {` + item + `: {".": {}, "f:port": {}, "f:name": {}}}}}` + "\n" + `operator Update {"f:spec": {"f:ports": {` + item + `: {"f:protocol": {}}}}}`,
+	} {
+		got, err := Compare(from(t, declared), observed(t, "other.WHOLE", lines), c, manager)
+		if err != nil || got.Partial() || len(got.Release) != 0 {
+			t.Errorf("%s: want nothing left out or handed over, got %+v, %v", name, got, err)
 		}
 	}
 }
@@ -195,11 +235,11 @@ func TestFieldsOfMapsWithoutASchema(t *testing.T) {
 		want             State
 		losses           int
 	}{
-		"ours":               {`trueup Apply {"f:spec": {"f:values": {"f:image": {".": {}, "f:tag": {}}}}}`, "git.WHOLE.partial", InSync, 0},
+		"ours":               {`trueup Apply {"f:spec": {"f:values": {"f:image": {".": {}, "f:tag": {}}}}}`, "git.WHOLE.0123456789abcdef0123", InSync, 0},
 		"the last was taken": {emptied + "\n" + `operator Update {"f:spec": {"f:values": {"f:image": {"f:tag": {}}}}}`, "git.whole", Drifted, 1},
 		"the last is gone":   {emptied, "git.whole", Drifted, 0},
-		"owned as a whole":   {emptied, "git.WHOLE.partial", InSync, 0},
-		"in another version": {emptied + "\n" + `operator@v2 Update {"f:spec": {"f:values": {"f:image": {"f:tag": {}}}}}`, "git.WHOLE.partial", InSync, 0},
+		"owned as a whole":   {emptied, "git.WHOLE.0123456789abcdef0123", InSync, 0},
+		"in another version": {emptied + "\n" + `operator@v2 Update {"f:spec": {"f:values": {"f:image": {"f:tag": {}}}}}`, "git.WHOLE.0123456789abcdef0123", InSync, 0},
 	} {
 		got, err := Compare(from(t, declared), observed(t, c.applied, c.managed), Context{}, manager)
 		if err != nil || got.State != c.want || len(got.Losses) != c.losses {
@@ -284,7 +324,7 @@ func TestLastFieldOfAMapWithoutASchemaIsMissedBesideWhatIsHeld(t *testing.T) {
 	const entries = `trueup@VERSION Apply {"f:spec": {"f:free": {}}}
 		flux@VERSION Apply {"f:spec": {"f:image": {}}}`
 	for version, want := range map[string]State{"example.com/v1": Drifted, "apps/v1": Held, "networking.k8s.io/v1": Held} {
-		for applied, want := range map[string]State{"git.other": want, "git.WHOLE.partial": Held} {
+		for applied, want := range map[string]State{"git.other": want, "git.WHOLE.0123456789abcdef0123": Held} {
 			d := Desired{Digest: "git", Config: func() (map[string]any, error) {
 				return config(t, `{apiVersion: `+version+`, kind: X, spec: {image: x, free: {deep: 1}}}`), nil
 			}}
@@ -344,7 +384,7 @@ func TestRestoreShowsWhatHealingMakes(t *testing.T) {
 }
 
 func TestAppliedIsReadAsItWasWritten(t *testing.T) {
-	for _, a := range []Applied{{Config: "a", Fields: "b"}, {Config: "a", Fields: "b", Partial: true}, {Config: Digest([]byte("x")), Fields: PendingApplied}} {
+	for _, a := range []Applied{{Config: "a", Fields: "b"}, {Config: "a", Fields: "b", Left: Digest([]byte("left"))}, {Config: Digest([]byte("x")), Fields: PendingApplied}} {
 		if got := ParseApplied(a.String()); got != a {
 			t.Errorf("%q: got %+v, want %+v", a.String(), got, a)
 		}

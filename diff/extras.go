@@ -34,15 +34,15 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // Extras returns what people's tools own that config does not declare and that is not left to them: labels and
 // annotations of the object itself are theirs, and so are the restart request and the status.
-// An item or subtree that is wholly theirs is one extra, at its top. What was written in another version of the API than
+// What a policy of c leaves to them is none. An item or subtree that is wholly theirs is one extra, at its top. What was written in another version of the API than
 // config's is not told: the same field may have another name there.
-func Extras(config map[string]any, f Fields) []Extra {
+func Extras(config map[string]any, f Fields, ctx Context) []Extra {
 	var extras []Extra
 	for _, c := range f.foreign {
 		if !c.comparable(config, f) {
 			continue
 		}
-		set := c.extra(config, f)
+		set := c.extra(config, f, ctx)
 		for _, p := range tops(set) {
 			extras = append(extras, Extra{Path: p, Owner: c.owner})
 		}
@@ -63,7 +63,7 @@ func (c claim) comparable(config map[string]any, f Fields) bool {
 }
 
 // extra returns the part of the claim that nobody else owns, Git does not declare and is undone.
-func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
+func (c claim) extra(config map[string]any, f Fields, ctx Context) *fieldpath.Set {
 	others := &fieldpath.Set{}
 	if f.own != nil {
 		others = f.own
@@ -73,13 +73,49 @@ func (c claim) extra(config map[string]any, f Fields) *fieldpath.Set {
 			others = others.Union(o.set)
 		}
 	}
+	isExtra := func(p fieldpath.Path) bool { return !left(p) && !f.declared(config, p) && !owns(others, p) }
+	others = others.Union(c.spared(ctx, isExtra))
 	extra := &fieldpath.Set{}
 	for p := range c.set.All() {
-		if !left(p) && !f.declared(config, p) && !owns(others, p) {
+		if isExtra(p) {
 			extra.Insert(p.Copy())
 		}
 	}
 	return extra
+}
+
+// spared returns the part of the claim that a policy leaves to its owner. In a list item that goes as a whole, nothing is.
+func (c claim) spared(ctx Context, isExtra func(fieldpath.Path) bool) *fieldpath.Set {
+	spared := &fieldpath.Set{}
+	if len(ctx.Policies) == 0 {
+		return spared
+	}
+	leaves := func(p fieldpath.Path) bool {
+		d, ok := byPolicy(Loss{Path: p, Pointer: names(p), Owner: c.owner}, ctx)
+		return ok && d.Verdict != Enforce
+	}
+	for p := range c.set.All() {
+		stays := leaves(p)
+		for n := 1; stays && n < len(p); n++ {
+			item := p[:n]
+			stays = item[n-1].FieldName != nil || !c.set.Has(item) || leaves(item) || !isExtra(item)
+		}
+		if stays {
+			spared.Insert(p.Copy())
+		}
+	}
+	return spared
+}
+
+// names returns the JSON pointer to p, as far as it leads through no list.
+func names(p fieldpath.Path) (pointer []string) {
+	for _, pe := range p {
+		if pe.FieldName == nil {
+			break
+		}
+		pointer = append(pointer, *pe.FieldName)
+	}
+	return pointer
 }
 
 // left reports whether a field stays with whoever added it.
@@ -183,7 +219,7 @@ func (cmp Comparison) Fold(config map[string]any, entries []metav1.ManagedFields
 		}
 		extra := c.within(clashes)
 		if c.comparable(config, f) {
-			extra = extra.Union(c.extra(config, f))
+			extra = extra.Union(c.extra(config, f, cmp.ctx))
 		}
 		if extra.Empty() {
 			folded = append(folded, e)

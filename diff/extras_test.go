@@ -113,7 +113,7 @@ func TestExtras(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fields(t, strings.ReplaceAll(webOwn, "\n", "")+"\n"+c.managed)
 			var got []string
-			for _, e := range Extras(config(t, webConfig), f) {
+			for _, e := range Extras(config(t, webConfig), f, Context{}) {
 				got = append(got, fmt.Sprintf("%s %s", e.Path, e.Owner))
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
@@ -127,7 +127,7 @@ func TestItemWhoseKeyASchemaDefaultsIsDeclared(t *testing.T) {
 	f := fields(t, `trueup Apply {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"here"}': {".": {}, "f:name": {}}}}}
 		kubectl-edit Update {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"here"}': {"f:weight": {}}, 'k:{"name":"a","zone":"there"}': {".": {}, "f:name": {}, "f:zone": {}}}}}`)
 	var got []string
-	for _, e := range Extras(config(t, `{apiVersion: v1, kind: X, spec: {keyed: [{name: a, weight: 2}]}}`), f) {
+	for _, e := range Extras(config(t, `{apiVersion: v1, kind: X, spec: {keyed: [{name: a, weight: 2}]}}`), f, Context{}) {
 		got = append(got, e.Path.String())
 	}
 	if d := cmp.Diff([]string{`.spec.keyed[name="a",zone="there"]`}, got); d != "" {
@@ -203,7 +203,7 @@ func TestFold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if left := Extras(config(t, declared), f); len(left) != 0 {
+			if left := Extras(config(t, declared), f, Context{}); len(left) != 0 {
 				t.Errorf("after the fold there should be no additions, got %v", left)
 			}
 			if len(f.surplus(config(t, declared))) == 0 {
@@ -240,5 +240,73 @@ func TestFoldOfWhatIsNotWellFormedIsAnError(t *testing.T) {
 	}
 	if Touched([]metav1.ManagedFieldsEntry{{Manager: "operator", Operation: "Update"}}) {
 		t.Error("a controller is no person")
+	}
+}
+
+// Whether a person's item is the declared one that leaves a key to its default, only the API server can tell: nothing is
+// taken out of it before.
+func TestItemsThatMayBeDeclaredAreNoExtras(t *testing.T) {
+	const lines = `trueup Apply {"f:spec": {"f:image": {}}}
+		helm Update {"f:spec": {"f:keyed": {".": {}, "k:{\"name\":\"a\",\"zone\":\"there\"}": {".": {}, "f:name": {}, "f:zone": {}, "f:weight": {}}, "k:{\"name\":\"b\",\"zone\":\"there\"}": {".": {}, "f:name": {}, "f:zone": {}}}}}`
+	got, err := Compare(from(t, `{spec: {image: x, keyed: [{name: a}]}}`), observed(t, "git.WHOLE", lines), Context{}, manager)
+	if err != nil || len(got.Extras) != 1 || got.Extras[0].Path.String() != `.spec.keyed[name="b",zone="there"]` {
+		t.Errorf("want item b only, got %v, %v", got.Extras, err)
+	}
+	if len(got.Losses) != 1 || got.Forced() {
+		t.Errorf("want the declared item lost, to be asked for without force, got %v", got.Losses)
+	}
+}
+
+func TestWhatAPolicyLeavesToAPersonIsNoExtra(t *testing.T) {
+	const lines = `trueup Apply {"f:spec": {"f:image": {}}}
+		kubectl-edit Update {"f:spec": {"f:strategy": {".": {}, "f:surge": {}, "f:type": {}}, "f:containers": {"k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}}}`
+	for name, c := range map[string]struct{ path, manager, want string }{
+		"none":                           {".spec.image", "", `.spec.containers[name="side"] .spec.strategy`},
+		"a list":                         {".spec.containers", "", ".spec.strategy"},
+		"a list, as a pointer":           {"/spec/containers", "", ".spec.strategy"},
+		"an item":                        {`.spec.containers[name="side"]`, "", ".spec.strategy"},
+		"a field of an item that goes":   {".spec.containers[*].image", "", `.spec.containers[name="side"] .spec.strategy`},
+		"a field, so what is around it":  {".spec.strategy.surge", "", `.spec.containers[name="side"] .spec.strategy.type`},
+		"all that somebody else manages": {".spec", "helm", `.spec.containers[name="side"] .spec.strategy`},
+		"everything":                     {".spec", "kubectl-*", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, err := ParsePath(c.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy := Policy{Verdict: Yield, Paths: []PathPattern{path}, Source: "test"}
+			if c.manager != "" {
+				policy.Managers = []string{c.manager}
+			}
+			d := from(t, `{spec: {image: x}}`)
+			o := observed(t, "git.WHOLE", lines)
+			got, err := Compare(d, o, Context{Policies: []Policy{policy}}, manager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			for _, e := range got.Extras {
+				paths = append(paths, e.Path.String())
+			}
+			if all := strings.Join(paths, " "); all != c.want || (got.State == InSync) != (c.want == "") {
+				t.Errorf("want %q, got %q, %s", c.want, all, got.State)
+			}
+			declared, _ := d.Config()
+			folded, ok, err := got.Fold(declared, o.Managed, manager)
+			if err != nil || ok != (c.want != "") {
+				t.Fatalf("folding: %v, %v", ok, err)
+			}
+			if !ok {
+				return
+			}
+			f, err := ParseFields(folded, manager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := Extras(declared, f, Context{Policies: []Policy{policy}}); len(again) != 0 {
+				t.Errorf("after folding there are %v", again)
+			}
+		})
 	}
 }

@@ -9,17 +9,17 @@ import (
 
 // pointer returns where config declares the field p, which is one of f's; ok is false where it does not.
 func (f Fields) pointer(config map[string]any, p fieldpath.Path) (_ []string, ok bool) {
-	pointer, _ := f.find(config, p)
+	pointer, _, _ := f.find(config, p)
 	if len(pointer) < len(p) {
 		return nil, false
 	}
 	return pointer, true
 }
 
-// declared reports whether config has something at p: then the field is a loss, not an extra.
+// declared reports whether config has something at p, or may have: then the field is a loss, not an extra.
 func (f Fields) declared(config map[string]any, p fieldpath.Path) bool {
-	pointer, v := f.find(config, p)
-	if len(pointer) == len(p) {
+	pointer, v, unsure := f.find(config, p)
+	if len(pointer) == len(p) || unsure {
 		return true
 	}
 	switch v.(type) {
@@ -31,31 +31,33 @@ func (f Fields) declared(config map[string]any, p fieldpath.Path) bool {
 	return v != nil
 }
 
-// find follows p through config as far as that goes, and returns the way and what is there.
-func (f Fields) find(config map[string]any, p fieldpath.Path) (pointer []string, v any) {
+// find follows p through config as far as that goes, and returns the way and what is there; unsure says that the way leads
+// through a list item of which only the API server can tell whether it is the declared one.
+func (f Fields) find(config map[string]any, p fieldpath.Path) (pointer []string, v any, unsure bool) {
 	v = config
 	node := f.top()
 	for _, pe := range p {
 		switch at := v.(type) {
 		case map[string]any:
 			if pe.FieldName == nil {
-				return pointer, v
+				return pointer, v, unsure
 			}
 			next, ok := at[*pe.FieldName]
 			if !ok {
-				return pointer, v
+				return pointer, v, unsure
 			}
 			v, pointer = next, append(pointer, *pe.FieldName)
 		case []any:
 			i := slices.IndexFunc(node.match(at), pe.Equals)
 			if i < 0 {
-				return pointer, v
+				return pointer, v, unsure
 			}
+			unsure = unsure || node.unsure(at[i], pe)
 			v, pointer = at[i], append(pointer, strconv.Itoa(i))
 		default:
-			return pointer, v
+			return pointer, v, unsure
 		}
 		node = node.descend(pe)
 	}
-	return pointer, v
+	return pointer, v, unsure
 }

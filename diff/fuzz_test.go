@@ -31,7 +31,7 @@ func FuzzParsePath(f *testing.F) {
 }
 
 func FuzzParseApplied(f *testing.F) {
-	for _, s := range []string{"", "a", "a.b", "a.b.partial", "a.b.c", "..", ".partial", "a..partial", "a.b.partial."} {
+	for _, s := range []string{"", "a", "a.b", "a.b.0123456789abcdef0123", "a.b.c", "..", ".partial", "a..partial", "a.b.partial."} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -74,7 +74,7 @@ func FuzzCompare(f *testing.F) {
 		entries[0].FieldsV1.SetRawBytes([]byte(own))
 		entries[1].FieldsV1.SetRawBytes([]byte(foreign))
 		d := Desired{Digest: "git", Config: func() (map[string]any, error) { return u, nil }}
-		for _, applied := range []string{"git.x", "git.x.partial", "old.x"} {
+		for _, applied := range []string{"git.x", "git.x.0123456789abcdef0123", "old.x"} {
 			o := Observed{Exists: true, Applied: ParseApplied(applied), Fields: "y", Managed: entries}
 			for _, ctx := range []Context{{}, {Policies: []Policy{everything}, Autoscaler: "HorizontalPodAutoscaler x/y"}} {
 				c, err := Compare(d, o, ctx, manager)

@@ -123,13 +123,18 @@ func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string
 	elements := n.elements()
 	for i, pe := range n.match(list) {
 		pointer := append(slices.Clip(pointer), strconv.Itoa(i))
-		if fitsDefaults(list[i], pe) || !n.mayFit(list[i], pe) || n.isOwn(pe) {
+		if !n.unsure(list[i], pe) {
 			w.child(list[i], n, pe, path, pointer, deeper)
 			continue
 		}
 		path := append(slices.Clip(path), unmatched(list[i], i, elements))
 		w.losses = append(w.losses, Loss{Path: path, Pointer: pointer, unsure: true})
 	}
+}
+
+// unsure reports whether only the API server can tell if pe is what item becomes, since keys are left to their defaults.
+func (n node) unsure(item any, pe fieldpath.PathElement) bool {
+	return !fitsDefaults(item, pe) && n.mayFit(item, pe) && !n.isOwn(pe)
 }
 
 // isOwn reports whether we own pe or something below it.

@@ -89,6 +89,36 @@ func TestListsOfCustomResourcesAreEmptied(t *testing.T) {
 	w.until("shop", syncedAt(commit))
 }
 
+// An empty list is never listed as ours: that a person owns it, too, is no drift for ever, also beside what is left to others.
+func TestEmptyListsThatAPersonOwnsAreNotWrittenForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.allow()
+	w.Kubectl(t, gadgets(w.ns+".example.com"), "apply", "-f", "-")
+	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
+	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
+	commit := w.git.Commit(map[string]string{"shop/gadget.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: one}, spec: {set: [], keyed: [], mode: fast, replicas: 2}}", w.ns)}, "first")
+	w.app("shop", func(app *v1alpha1.Application) {
+		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{{Kind: "Gadget", Paths: []string{".spec.replicas"}, Policy: v1alpha1.PolicyYield}}
+	})
+	w.until("shop", syncedAt(commit))
+	name := "gadgets." + w.ns + ".example.com/one"
+	copied := w.kubectl("get", name, "-o", "json")
+	w.stop()
+	w.kubectl("delete", name)
+	w.Kubectl(t, copied, "-n", w.ns, "create", "--field-manager=kubectl-edit", "-f", "-")
+	w.start()
+	w.eventually("trueup", func() string {
+		return w.kubectl("get", name, "-o", `jsonpath={.metadata.managedFields[?(@.operation=="Apply")].manager}`)
+	})
+	w.until("shop", syncedAt(commit))
+	mark := w.AuditMark(t)
+	w.looksAgain("shop")
+	if got := w.writes(mark); len(got) != 0 {
+		t.Errorf("all is healed, yet the agent wrote %v", got)
+	}
+}
+
 // What a person added is folded, and the size is handed over: the one must not undo the other.
 func TestSizeIsKeptWhenItLeavesGitWhileAPersonHasAddedSomething(t *testing.T) {
 	t.Parallel()

@@ -141,11 +141,12 @@ func (o *oracle) compare(live *unstructured.Unstructured) bool {
 	}
 	o.states[step.Comparison.State]++
 	o.compareLosses(step.Comparison, a)
-	extras := o.extras(live, a)
-	if got := pathsOf(step.Comparison.Extras); !slices.Equal(got, extras) {
+	extras := o.extras(live, a, step.Comparison)
+	unsure := func(e diff.Extra) bool { return mayBeLost(step.Comparison, e.Path) }
+	if got := pathsOf(slices.DeleteFunc(slices.Clone(step.Comparison.Extras), unsure)); !slices.Equal(got, extras) {
 		o.failf("extras: from metadata %v, by the API server %v", got, extras)
 	}
-	o.compareState(step, live, a, len(extras) > 0)
+	o.compareState(step, live, a, len(step.Comparison.Extras) > 0)
 	return true
 }
 
@@ -235,25 +236,30 @@ func related(loss, p fieldpath.Path) bool {
 }
 
 // extras are what people's tools own, nobody else owns and the API server does not take for declared.
-func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
+func (o *oracle) extras(live *unstructured.Unstructured, a answer, c diff.Comparison) []string {
 	config, _ := o.git.Config()
 	others := a.own.Union(a.applied)
-	var persons []*fieldpath.Set
+	type person struct {
+		owner diff.Owner
+		set   *fieldpath.Set
+	}
+	var persons []person
 	for _, e := range live.GetManagedFields() {
 		switch {
 		case e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" && diff.ClassOf(e.Manager) == diff.Person:
 			if e.APIVersion == o.git.GVK.GroupVersion().String() {
-				persons = append(persons, o.setOf(e))
+				persons = append(persons, person{diff.Owner{Manager: e.Manager, Operation: string(e.Operation)}, o.setOf(e)})
 			}
 		default:
 			others = others.Union(o.setOf(e))
 		}
 	}
 	var extras []string
-	for _, set := range persons {
+	for _, person := range persons {
+		kept := o.keptByPolicy(person.owner, person.set, others, config)
 		var tops []fieldpath.Path
-		set.Iterate(func(p fieldpath.Path) {
-			if value, there := at(config, p); theirs(p) || owned(others, p) || there && isNothing(value) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
+		person.set.Iterate(func(p fieldpath.Path) {
+			if value, there := at(config, p); theirs(p) || owned(others, p) || owned(kept, p) || there && isNothing(value) || mayBeLost(c, p) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
 				return
 			}
 			tops = append(tops, p.Copy())
@@ -262,6 +268,59 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer) []string {
 	}
 	slices.Sort(extras)
 	return slices.Compact(extras)
+}
+
+// keptByPolicy returns what policies leave to a person, except in list items that go as a whole.
+func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, config map[string]any) *fieldpath.Set {
+	kept := &fieldpath.Set{}
+	set.Iterate(func(p fieldpath.Path) {
+		for n := 1; n <= len(p); n++ {
+			isItem := n < len(p) && p[n-1].FieldName == nil
+			if n < len(p) && !isItem {
+				continue
+			}
+			_, there := at(config, p[:n])
+			if isItem && (!set.Has(p[:n]) || others.Has(p[:n]) || there) {
+				continue
+			}
+			if !o.leaves(owner, p[:n]) {
+				return
+			}
+		}
+		kept.Insert(p.Copy())
+	})
+	return kept
+}
+
+// leaves reports whether the first policy that matches leaves a field to its owner.
+func (o *oracle) leaves(owner diff.Owner, p fieldpath.Path) bool {
+	var pointer []string
+	for _, pe := range p {
+		if pe.FieldName == nil {
+			break
+		}
+		pointer = append(pointer, *pe.FieldName)
+	}
+	for _, policy := range o.policies {
+		if policy.Matches(o.git.ID, diff.Loss{Path: p, Pointer: pointer, Owner: owner}) {
+			return policy.Verdict != diff.Enforce
+		}
+	}
+	return false
+}
+
+// mayBeLost reports whether p is, or is in, a list item which by its keys may be one that Git declares without all of them:
+// metadata alone does not tell the defaults. It counts as an extra once the API server has said which item Git's is.
+func mayBeLost(c diff.Comparison, p fieldpath.Path) bool {
+	return slices.ContainsFunc(c.Losses, func(l diff.DecidedLoss) bool {
+		n := len(l.Path) - 1
+		if len(p) <= n || l.Path[n].Key == nil || p[n].Key == nil || !p[:n].Equals(l.Path[:n]) || len(*l.Path[n].Key) >= len(*p[n].Key) {
+			return false
+		}
+		return !slices.ContainsFunc(*l.Path[n].Key, func(k value.Field) bool {
+			return !slices.ContainsFunc(*p[n].Key, func(have value.Field) bool { return have.Name == k.Name && value.Equals(have.Value, k.Value) })
+		})
+	})
 }
 
 // theirs reports whether a field is left to whoever adds it.

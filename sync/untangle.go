@@ -48,11 +48,21 @@ func untangleStep(ctx context.Context, writer *apply.Writer, step *Step, live *u
 		return err
 	}
 	u := &untangler{ctx: ctx, writer: writer, step: step, config: config, live: live, fields: apply.RefusedFields(refusal)}
+	err = u.clashes(dc, refusal)
+	if err != nil && u.changed {
+		return errLookAgain
+	}
+	return err
+}
+
+// clashes makes the step take away what does not go together with Git.
+func (u *untangler) clashes(dc diff.Context, refusal error) error {
+	step := u.step
 	if u.taken(nil) {
 		return u.empty(dc, refusal)
 	}
 	for _, reach := range []diff.Reach{diff.Named, diff.Beside} {
-		clashes, held, err := step.Comparison.Untangle(config, live, u.fields, reach, dc, v1alpha1.FieldManager)
+		clashes, held, err := step.Comparison.Untangle(u.config, u.live, u.fields, reach, dc, v1alpha1.FieldManager)
 		if err != nil {
 			return err
 		}
@@ -64,7 +74,7 @@ func untangleStep(ctx context.Context, writer *apply.Writer, step *Step, live *u
 			continue
 		}
 		// Whether it would help to take those too.
-		all, _, err := step.Comparison.Untangle(config, live, u.fields, reach, diff.Context{Object: dc.Object, Adopting: true}, v1alpha1.FieldManager)
+		all, _, err := step.Comparison.Untangle(u.config, u.live, u.fields, reach, diff.Context{Object: dc.Object, Adopting: true}, v1alpha1.FieldManager)
 		if err == nil && u.taken(all) {
 			return fmt.Errorf("%w: what Git declares does not go together with %s: %s", refusal, held[0].Path, held[0].Reason)
 		}
@@ -79,12 +89,18 @@ type untangler struct {
 	config map[string]any
 	live   *unstructured.Unstructured
 	fields []string // that are refused
+
+	changed bool // the object has, so that an answer was about another one
 }
 
 // taken reports whether the API server would take the object without clashes.
 func (u *untangler) taken(clashes []diff.Extra) bool {
 	without, err := u.step.Comparison.With(clashes).Restore(u.config, u.live, v1alpha1.FieldManager)
-	return err == nil && u.writer.Try(u.ctx, u.live, without) == nil
+	if err == nil {
+		err = u.writer.Try(u.ctx, u.live, without)
+	}
+	u.changed = u.changed || err != nil && apply.Classify(err) == apply.Conflict
+	return err == nil
 }
 
 // empty changes what the step does where all values go together, and only the way to them is refused: a list or a map of

@@ -29,7 +29,7 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 	cmp := step.Comparison
 	o := &apply.Object{Config: &unstructured.Unstructured{Object: cmp.Apply(config)}, Force: cmp.Forced()}
 	o.Config.SetAnnotations(withApplied(o.Config.GetAnnotations(), diff.Applied{Config: step.Desired.digest, Fields: diff.PendingApplied}))
-	o.Seal = sealer(diff.Applied{Config: step.Desired.digest, Partial: cmp.Partial()})
+	o.Seal = sealer(diff.Applied{Config: step.Desired.digest, Left: cmp.Left()})
 	w := &write{step: step, object: o}
 	if step.Observed == nil {
 		return w, nil
