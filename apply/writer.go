@@ -77,7 +77,7 @@ func (w *Writer) DryRun(ctx context.Context, o *Object) (*unstructured.Unstructu
 
 // Apply writes o: folds, releases, checks with a dry-run where it is not sealed, and applies. It returns the stored
 // object. An object whose field set turns out other than the dry-run foretold is applied once more with the right
-// digest. It blocks for the requests that this takes.
+// digest, and so is a custom resource that has lost what Config declares empty. It blocks for the requests that this takes.
 func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructured, error) {
 	prepared := *o
 	if err := w.prepare(ctx, &prepared); err != nil {
@@ -89,7 +89,7 @@ func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructur
 		}
 	}
 	answer, err := w.apply(ctx, &prepared, o.Config, w.manager)
-	if err == nil && o.Seal != nil && o.Seal(o.Config, answer) {
+	if err == nil && (o.Seal != nil && o.Seal(o.Config, answer) || !IsBuiltin(o.Config.GroupVersionKind().Group) && lacksEmpty(answer.Object, o.Config.Object)) {
 		if prepared.ResourceVersion = ""; o.Force {
 			prepared.ResourceVersion = answer.GetResourceVersion()
 		}
@@ -99,6 +99,22 @@ func (w *Writer) Apply(ctx context.Context, o *Object) (*unstructured.Unstructur
 		return nil, fmt.Errorf("applying %s: %w", o, err)
 	}
 	return answer, nil
+}
+
+// lacksEmpty reports whether an empty map of config is not in the stored object: server-side apply makes null of a map from
+// which it removes the last field, also where the configuration has it as an empty one. Built-in kinds keep no empty maps.
+func lacksEmpty(stored, config map[string]any) bool {
+	for name, v := range config {
+		want, ok := v.(map[string]any)
+		if !ok {
+			continue
+		}
+		have, there := stored[name].(map[string]any)
+		if len(want) == 0 && stored[name] == nil || there && lacksEmpty(have, want) {
+			return true
+		}
+	}
+	return false
 }
 
 // prepare does what must be written before the apply itself, and moves o's resource version along. What is folded are

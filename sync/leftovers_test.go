@@ -98,19 +98,24 @@ func TestEmptyListsThatAPersonOwnsAreNotWrittenForEver(t *testing.T) {
 	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
 	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
 	commit := w.git.Commit(map[string]string{"shop/gadget.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: one}, spec: {set: [], keyed: [], mode: fast, replicas: 2}}", w.ns)}, "first")
+	commit = w.git.Commit(map[string]string{"shop/empty.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: two}, spec: {}}", w.ns)}, "second")
 	w.app("shop", func(app *v1alpha1.Application) {
-		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{{Kind: "Gadget", Paths: []string{".spec.replicas"}, Policy: v1alpha1.PolicyYield}}
+		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{{Kind: "Gadget", Name: "one", Paths: []string{".spec.replicas"}, Policy: v1alpha1.PolicyYield}}
 	})
 	w.until("shop", syncedAt(commit))
-	name := "gadgets." + w.ns + ".example.com/one"
-	copied := w.kubectl("get", name, "-o", "json")
+	kind := "gadgets." + w.ns + ".example.com"
+	copied := w.kubectl("get", kind, "-o", "json")
 	w.stop()
-	w.kubectl("delete", name)
+	w.kubectl("delete", kind, "--all")
 	w.Kubectl(t, copied, "-n", w.ns, "create", "--field-manager=kubectl-edit", "-f", "-")
 	w.start()
-	w.eventually("trueup", func() string {
-		return w.kubectl("get", name, "-o", `jsonpath={.metadata.managedFields[?(@.operation=="Apply")].manager}`)
+	w.eventually("trueup trueup", func() string {
+		return w.kubectl("get", kind, "-o", `jsonpath={.items[*].metadata.managedFields[?(@.manager=="trueup")].manager}`)
 	})
+	// Nor does a map that is declared empty go with what a person had in it.
+	if mode := w.kubectl("get", kind, "two", "-o", "jsonpath={.spec.mode}"); mode != "slow" {
+		t.Errorf("spec is declared empty, and defaults fill it: got the mode %q", mode)
+	}
 	w.until("shop", syncedAt(commit))
 	mark := w.AuditMark(t)
 	w.looksAgain("shop")
