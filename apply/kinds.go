@@ -42,6 +42,10 @@ type Kinds struct {
 	resets  int
 	askedAt time.Time
 
+	version   string // of the API server, "" before it was asked
+	versionAt time.Time
+	served    *Served // of kinds and version; nil where it is to be made anew
+
 	status atomic.Pointer[map[schema.GroupKind]bool] // whether the kinds of the last answer have a status
 }
 
@@ -166,7 +170,7 @@ func (k *Kinds) take(kinds map[schema.GroupVersionKind]Kind, partial *discovery.
 			}
 		}
 	}
-	k.kinds, k.stale, k.askedAt = kinds, k.resets != resets, k.clock.Now()
+	k.kinds, k.stale, k.askedAt, k.served = kinds, k.resets != resets, k.clock.Now(), nil
 	status := make(map[schema.GroupKind]bool, len(kinds))
 	for gvk, kind := range kinds {
 		status[gvk.GroupKind()] = status[gvk.GroupKind()] || kind.HasStatus

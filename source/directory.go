@@ -63,7 +63,7 @@ func renderDirectory(ctx context.Context, tree *Tree, dir string, opts Directory
 		}
 		manifests++
 		for _, d := range docs {
-			out.Objects = append(out.Objects, Object{&unstructured.Unstructured{Object: d.Object}, file, d.Line})
+			out.Objects = append(out.Objects, Object{Unstructured: &unstructured.Unstructured{Object: d.Object}, File: file, Line: d.Line})
 		}
 	}
 	if len(out.Objects) == 0 {

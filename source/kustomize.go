@@ -23,8 +23,8 @@ var openAPI gosync.RWMutex
 
 // renderKustomization renders the kustomization in file as `kubectl kustomize` does, with the overrides of k added to it
 // as `kustomize edit` would.
-func renderKustomization(ctx context.Context, tree *Tree, file string, k Kustomize) (*Rendered, error) {
-	kfs, err := newKustomizeFS(ctx, tree, file, k)
+func renderKustomization(ctx context.Context, tree *Tree, file string, opts Options) (*Rendered, error) {
+	kfs, err := newKustomizeFS(ctx, tree, file, opts.Kustomize, opts.Helm.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", file, err)
 	}
@@ -32,7 +32,7 @@ func renderKustomization(ctx context.Context, tree *Tree, file string, k Kustomi
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", file, kfs.explain(err))
 	}
-	out := &Rendered{Kind: KindKustomize, Warnings: kfs.warnings()}
+	out := &Rendered{Kind: KindKustomize, Warnings: kfs.warnings(), UsesCluster: kfs.usesCluster}
 	for _, r := range m.Resources() {
 		o, err := kustomizeObject(r, file)
 		if err != nil {
@@ -84,7 +84,7 @@ func kustomizeObject(r *resource.Resource, file string) (Object, error) {
 		return Object{}, err
 	}
 	nameVersion(u)
-	return Object{Unstructured: u, File: file}, nil
+	return Object{Unstructured: u, File: file, Random: unmarkRandom(u)}, nil
 }
 
 // kustomizeVersion is the version of kustomize that kubectl has and that the library here is part of.

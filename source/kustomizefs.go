@@ -32,6 +32,10 @@ type kustomizeFS struct {
 	content []byte // of root, with the overrides
 	depth   int    // how many builds this one is part of
 
+	cluster     func() (*Cluster, error) // for charts
+	usesCluster bool
+	inflated    map[string][]byte // by place: kustomizations with what their charts render to among the resources
+
 	mu       gosync.Mutex
 	refused  error // why a read was refused, told instead of what kustomize makes of it
 	schema   schemaUse
@@ -60,9 +64,9 @@ const (
 
 var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
 
-func newKustomizeFS(ctx context.Context, tree *Tree, file string, k Kustomize) (*kustomizeFS, error) {
+func newKustomizeFS(ctx context.Context, tree *Tree, file string, k Kustomize, cluster func() (*Cluster, error)) (*kustomizeFS, error) {
 	kfs := &kustomizeFS{ctx: ctx, tree: tree, warned: map[string][]string{}, read: map[string][]byte{}, links: map[string]string{},
-		mounts: []*mount{{root: repositoryRoot, tree: tree}}, remoteFiles: map[string]remoteContent{}}
+		mounts: []*mount{{root: repositoryRoot, tree: tree}}, remoteFiles: map[string]remoteContent{}, cluster: cluster, inflated: map[string][]byte{}}
 	var err error
 	if kfs.dir, _, err = tree.resolve(path.Dir(file)); err != nil {
 		return nil, err
@@ -132,7 +136,7 @@ func (k *kustomizeFS) ReadFile(name string) ([]byte, error) {
 	if content, err = k.localize(at, content); err != nil {
 		return nil, k.refuse(err)
 	}
-	if err := k.admit(at, content); err != nil {
+	if content, err = k.admit(at, content); err != nil {
 		return nil, k.refuse(err)
 	}
 	return content, nil
@@ -150,20 +154,23 @@ func isKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
-// admit checks a kustomization before kustomize acts on it.
-func (k *kustomizeFS) admit(at place, content []byte) error {
+// admit checks a kustomization before kustomize acts on it, and returns what kustomize gets to read.
+func (k *kustomizeFS) admit(at place, content []byte) ([]byte, error) {
 	file := at.String()
 	var parsed types.Kustomization
-	if err := parsed.Unmarshal(content); err != nil {
-		return nil // kustomize reports it
+	if parsed.Unmarshal(content) != nil {
+		return content, nil // kustomize reports it
 	}
 	if err := k.count(file, content, &parsed); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkRemote(at, &parsed); err != nil {
-		return err
+		return nil, err
 	}
-	return k.checkPlugins(at, &parsed)
+	if err := k.checkPlugins(at, &parsed); err != nil {
+		return nil, err
+	}
+	return k.inflate(at, content, &parsed)
 }
 
 func (k *kustomizeFS) count(file string, content []byte, parsed *types.Kustomization) error {

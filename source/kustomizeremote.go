@@ -28,9 +28,6 @@ var remoteAnywhere = regexp.MustCompile(`(?i)://|@|github\.com[/:]`)
 // checkRemote returns an error for the first thing in a kustomization that is not a file of the repository.
 func checkRemote(at place, k *types.Kustomization) error {
 	file := at.String()
-	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 {
-		return fmt.Errorf("%s: helmCharts: charts are not rendered from a kustomization", file)
-	}
 	for field, paths := range pathFields(k) {
 		for _, p := range paths {
 			if err := checkPath(at, file, field, p); err != nil {
@@ -117,7 +114,7 @@ func (k *kustomizeFS) checkPlugin(at place, entry string) error {
 	if err != nil || kustomization == "" {
 		return err
 	}
-	inner, err := newKustomizeFS(k.ctx, at.tree, kustomization, Kustomize{})
+	inner, err := newKustomizeFS(k.ctx, at.tree, kustomization, Kustomize{}, k.cluster)
 	if err != nil {
 		return err
 	}
@@ -126,6 +123,9 @@ func (k *kustomizeFS) checkPlugin(at place, entry string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))
 	}
+	k.mu.Lock()
+	k.usesCluster = k.usesCluster || inner.usesCluster
+	k.mu.Unlock()
 	in := place{at.mount, kustomization}
 	for name, content := range inner.read {
 		if err := checkPluginConfig(in, name, content); err != nil {

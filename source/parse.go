@@ -15,7 +15,7 @@ func Parse(file string, content []byte) ([]Object, error) {
 	}
 	objects := make([]Object, len(docs))
 	for i, d := range docs {
-		objects[i] = Object{&unstructured.Unstructured{Object: d.Object}, file, d.Line}
+		objects[i] = Object{Unstructured: &unstructured.Unstructured{Object: d.Object}, File: file, Line: d.Line}
 	}
 	return objects, nil
 }

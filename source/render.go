@@ -17,6 +17,9 @@ type Object struct {
 	*unstructured.Unstructured
 	File string // relative to the root of the repository
 	Line int    // of its first line; 0 where the object was generated
+	// Random are JSON pointers to what is something else in each render, as a chart may make it: a password, a
+	// certificate. One that is "" means all of it, its name too.
+	Random []string
 }
 
 // Place returns file:line, or what is known of it, for messages.
@@ -31,6 +34,7 @@ func (o Object) Place() string {
 type Options struct {
 	Directory  Directory
 	Kustomize  Kustomize
+	Helm       Helm
 	Substitute Substitute
 	// Decryption opens files that are encrypted with SOPS; without it they are an error.
 	Decryption *DecryptionKeys
@@ -40,6 +44,7 @@ type Options struct {
 const (
 	KindDirectory = "Directory"
 	KindKustomize = "Kustomize"
+	KindHelm      = "Helm"
 )
 
 // Rendered is what a folder renders to. It is shared by all that ask for it: its objects must not be changed.
@@ -49,6 +54,8 @@ type Rendered struct {
 	Inputs   Inputs
 	Kind     string
 	Warnings []string
+	// UsesCluster says that Helm.Cluster may have had a part in it.
+	UsesCluster bool
 	// Empty says why there are no objects, for people: that nothing in the folder is a manifest, or that the manifests
 	// are all empty. It is "" if there are objects.
 	Empty string
@@ -57,8 +64,8 @@ type Rendered struct {
 	Secrets []string
 }
 
-// Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, plain manifests
-// otherwise. It reads only the tree, and only what it needs. The error names the file, and the line where there is one.
+// Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, a chart if it has a
+// Chart.yaml, plain manifests otherwise. It reads only the tree, and only what it needs. The error names the file, and the line where there is one.
 // A cancelled context ends the wait for it.
 func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendered, error) {
 	rec := newRecorder()
@@ -115,11 +122,20 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	if err != nil {
 		return nil, err
 	}
-	var rendered *Rendered
+	isChart := false
 	if file == "" {
+		if isChart, err = tree.IsFile(path.Join(dir, chartFile)); err != nil {
+			return nil, err
+		}
+	}
+	var rendered *Rendered
+	switch {
+	case file != "":
+		rendered, err = renderKustomization(ctx, tree, file, opts)
+	case isChart:
+		rendered, err = renderChart(ctx, tree, dir, opts.Helm)
+	default:
 		rendered, err = renderDirectory(ctx, tree, dir, opts.Directory)
-	} else {
-		rendered, err = renderKustomization(ctx, tree, file, opts.Kustomize)
 	}
 	if err != nil {
 		return nil, err

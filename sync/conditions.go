@@ -46,7 +46,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case l.snap.set == nil:
 		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", "nothing has been fetched yet")
 	default:
-		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", fmt.Sprintf("%d objects", len(l.snap.set.Objects)))
+		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", renderedMessage(l.snap))
 	}
 	switch {
 	case l.st.retry.err != nil:
@@ -98,6 +98,14 @@ func signedBy(signatures []v1alpha1.SignatureStatus) string {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s signed by %s", sig.Source, sig.Mode, sig.Signer)))
 	}
 	return strings.Join(parts, "; ")
+}
+
+func renderedMessage(s *snapshot) string {
+	message := objectCount(len(s.set.Objects))
+	for _, w := range s.warnings {
+		message += "; warning: " + w
+	}
+	return message
 }
 
 func objectCount(n int) string {

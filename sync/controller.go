@@ -88,7 +88,7 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 	c.templates = newTemplates(clients, config.CredentialsNamespace, log, c.templateChanged)
 	c.reader = &reader{
 		clients: clients, repositories: c.repositories, templates: c.templates.all,
-		submoduleHosts: config.SubmoduleHosts, rendered: c.metrics.rendered,
+		submoduleHosts: config.SubmoduleHosts, kinds: c.kinds, rendered: c.metrics.rendered,
 	}
 	c.metrics.watchApplications(c.applications)
 	c.judges = &judges{agent: judge, application: c.application, applications: c.applications, own: map[types.NamespacedName]ownRules{}}

@@ -27,7 +27,8 @@ type Desired struct {
 	Origin string // file:line
 	digest string
 	json   []byte
-	yields []string // from the annotation trueup.dev/yield
+	yields []string   // from the annotation trueup.dev/yield
+	random [][]string // paths of what a chart made up: see keepRandom
 }
 
 // Config returns the configuration, a new copy each time.
@@ -139,6 +140,13 @@ func newDesired(o source.Object, app types.NamespacedName, namespace string, kin
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	d.digest = diff.Digest(d.json)
+	if d.random = randomPaths(o); len(d.random) > 0 {
+		stable, err := json.Marshal(withoutRandom(u.Object, d.random))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", id, err)
+		}
+		d.digest = diff.Digest(stable)
+	}
 	return d, nil
 }
 

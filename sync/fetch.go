@@ -114,10 +114,16 @@ func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *s
 		next.verifyErr, next.failed = err, next.newest(picks)
 		return c.fallBack(ctx, app, next)
 	}
-	if err := c.render(ctx, app, picks, next); err != nil {
-		next.renderErr, next.failed = err, next.newest(picks)
+	if next.stops.hold(commits(picks), c.clock.Now()) && maxAge > 0 {
+		next.renderErr, next.failed = next.stops.err, next.newest(picks)
 		return c.fallBack(ctx, app, next)
 	}
+	if err := c.render(ctx, app, picks, next); err != nil {
+		next.renderErr, next.failed = err, next.newest(picks)
+		next.stops = next.stops.after(err, commits(picks), c.clock.Now())
+		return c.fallBack(ctx, app, next)
+	}
+	next.stops = stops{}
 	return next
 }
 
@@ -171,7 +177,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 		return inputError{err}
 	}
 	at := commits(picks)
-	known := next.set != nil && len(next.set.Unknown) == 0 && next.versions == vars.versions
+	known := next.set != nil && len(next.set.Unknown) == 0 && next.versions == vars.versions && c.reader.isCluster(next.cluster)
 	if known && slices.Equal(next.commits, at) && !haveRemotes(next.footprints) {
 		next.signatures = signatures(picks)
 		return nil
@@ -184,7 +190,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 		next.commits, next.signatures = at, signatures(picks)
 		return nil
 	}
-	out, err := c.reader.render(ctx, picks, trees, vars)
+	out, err := c.reader.render(ctx, app, picks, trees, vars)
 	if err != nil {
 		return err
 	}
@@ -195,21 +201,25 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 		return secrets.error(err)
 	}
 	// Kinds that are still unknown are no news.
-	if next.set == nil || next.versions != vars.versions || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
-		next.set, next.footprints, next.mask = set, out.footprints, secrets
+	if next.set == nil || next.versions != vars.versions || next.cluster != out.cluster || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
+		next.set, next.footprints, next.mask, next.warnings, next.cluster = set, out.footprints, secrets, out.warnings(), out.cluster
 	}
 	next.commits, next.versions, next.signatures = at, vars.versions, signatures(picks)
 	return nil
 }
 
-func renderOptions(s v1alpha1.Source) source.Options {
-	var opts source.Options
+func renderOptions(app *v1alpha1.Application, s v1alpha1.Source) (source.Options, error) {
+	opts := source.Options{}
+	var err error
+	if opts.Helm, err = helmOptions(app, s.Helm); err != nil {
+		return opts, err
+	}
 	if d := s.Directory; d != nil {
 		opts.Directory = source.Directory{Recurse: d.Recurse, Include: d.Include, Exclude: d.Exclude, Jsonnet: jsonnetOptions(d.Jsonnet)}
 	}
 	k := s.Kustomize
 	if k == nil {
-		return opts
+		return opts, nil
 	}
 	opts.Kustomize = source.Kustomize{
 		Images: k.Images, NamePrefix: k.NamePrefix, NameSuffix: k.NameSuffix,
@@ -227,7 +237,7 @@ func renderOptions(s v1alpha1.Source) source.Options {
 		}
 		opts.Kustomize.Patches = append(opts.Kustomize.Patches, patch)
 	}
-	return opts
+	return opts, nil
 }
 
 func jsonnetOptions(j *v1alpha1.Jsonnet) (opts source.Jsonnet) {

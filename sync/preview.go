@@ -72,7 +72,7 @@ func Render(ctx context.Context, clients *Clients, repositories *source.Reposito
 	if err != nil {
 		return "", nil, err
 	}
-	r := &reader{clients: clients, repositories: repositories, submoduleHosts: DefaultConfig().SubmoduleHosts}
+	r := &reader{clients: clients, repositories: repositories, kinds: apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{}), submoduleHosts: DefaultConfig().SubmoduleHosts}
 	r.templates = func(ctx context.Context) (source.Templates, error) { return readTemplates(ctx, clients, app.Namespace) }
 	picks, err := r.resolve(ctx, app, revisions, time.Minute)
 	if err != nil {
@@ -92,7 +92,7 @@ func Render(ctx context.Context, clients *Clients, repositories *source.Reposito
 	if err != nil {
 		return "", nil, err
 	}
-	out, err := r.render(ctx, picks, trees, vars)
+	out, err := r.render(ctx, app, picks, trees, vars)
 	if err != nil {
 		return "", nil, err
 	}
@@ -130,6 +130,7 @@ func (r *rendering) merged() *source.Rendered {
 			in.Path = name + in.Path
 			all.Inputs = append(all.Inputs, in)
 		}
+		all.UsesCluster = all.UsesCluster || one.UsesCluster
 		for _, w := range one.Warnings {
 			all.Warnings = append(all.Warnings, name+w)
 		}
@@ -243,6 +244,7 @@ func (p *previewer) change(ctx context.Context, d *Desired) Change {
 	var o *Observed
 	switch {
 	case err == nil:
+		d.keepRandom(config, live)
 		o = observeWhole(d.ID, live, p.judge)
 	case meta.IsNoMatchError(err):
 		return failed("UnknownKind", fmt.Errorf("%s: %w", d.Origin, err))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -18,6 +19,7 @@ type reader struct {
 	repositories   *source.Repositories
 	templates      func(context.Context) (source.Templates, error)
 	submoduleHosts []string
+	kinds          *apply.Kinds
 	rendered       func(time.Duration, error) // called after each render
 }
 
@@ -177,6 +179,7 @@ type rendering struct {
 	objects    []source.Object
 	footprints []footprint
 	secrets    []string // texts that nothing shown may have in it
+	cluster    string   // digest of what the cluster serves, if it had a part in it
 	rendered   []*source.Rendered
 }
 
@@ -197,13 +200,22 @@ func hold(ctx context.Context, footprints []footprint, trees []*source.Tree) boo
 }
 
 // render renders all sources, in their order.
-func (r *reader) render(ctx context.Context, picks []*picked, trees []*source.Tree, vars variables) (*rendering, error) {
+func (r *reader) render(ctx context.Context, app *v1alpha1.Application, picks []*picked, trees []*source.Tree, vars variables) (*rendering, error) {
 	out := &rendering{}
 	for i, p := range picks {
 		if !p.src.IsRendered() {
 			continue
 		}
-		opts := renderOptions(p.src)
+		opts, err := renderOptions(app, p.src)
+		if err != nil {
+			return nil, p.named(err)
+		}
+		served := ""
+		opts.Helm.Cluster = func() (*source.Cluster, error) {
+			s, err := r.kinds.Served()
+			served = s.Digest
+			return &source.Cluster{KubeVersion: s.KubeVersion, APIVersions: s.APIVersions}, err
+		}
 		opts.Substitute, opts.Decryption = vars.of[i], vars.keys[i]
 		start := time.Now()
 		rendered, err := source.Render(ctx, trees[i], p.src.Path, opts)
@@ -221,6 +233,9 @@ func (r *reader) render(ctx context.Context, picks []*picked, trees []*source.Tr
 		}
 		out.footprints = append(out.footprints, footprint{i, source.NewFootprint(trees[i], rendered.Inputs)})
 		out.secrets = append(out.secrets, rendered.Secrets...)
+		if rendered.UsesCluster {
+			out.cluster = served
+		}
 		out.rendered = append(out.rendered, rendered)
 	}
 	return out, nil

@@ -48,6 +48,9 @@ type snapshot struct {
 	footprints []footprint // of the renders that set is from
 	versions   string      // of what the variables in set are from
 	mask       *mask       // of what in set came from Secrets
+	warnings   []string    // of the renders that set is from
+	cluster    string      // digest of what the cluster serves, if it had a part in set
+	stops      stops       // of renders of failed
 	signatures []v1alpha1.SignatureStatus
 	fetchErr   error // why Git could not be read, last time
 	verifyErr  error // why failed is not signed as it has to be

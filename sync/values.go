@@ -25,6 +25,7 @@ func (c *Controller) compareValues(ctx context.Context, l *look) {
 		if err != nil || configErr != nil {
 			continue // it stays to be compared, at the latest at the next full look
 		}
+		step.Desired.keepRandom(config, live)
 		if diff.Holds(live.Object, config) {
 			l.st.values[id] = step.Observed.ResourceVersion
 			continue

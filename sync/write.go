@@ -26,6 +26,13 @@ func (c *Controller) writeOf(ctx context.Context, step *Step) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
+	if step.Observed != nil && len(step.Desired.random) > 0 {
+		live, err := c.writer.Get(ctx, step.Desired.reference())
+		if err != nil {
+			return nil, err
+		}
+		step.Desired.keepRandom(config, live)
+	}
 	cmp := step.Comparison
 	o := &apply.Object{Config: &unstructured.Unstructured{Object: cmp.Apply(config)}, Force: cmp.Forced()}
 	o.Config.SetAnnotations(withApplied(o.Config.GetAnnotations(), diff.Applied{Config: step.Desired.digest, Fields: diff.PendingApplied}))

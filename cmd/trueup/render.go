@@ -23,6 +23,7 @@ type renderOptions struct {
 	revision  string
 	root      string
 	inputs    bool
+	helm      source.Helm
 	keys      []string // files
 	remotes   []string // prefixes; nil is what the environment says
 }
@@ -65,6 +66,11 @@ An argument that is a folder, or begins with "/" or ".", is a folder; any other 
 	cmd.Flags().StringVar(&opts.root, "root", "", "of a folder: what may be read (default: the Git working tree around it, or the folder alone)")
 	cmd.Flags().StringSliceVar(&opts.keys, "decryption-key", nil, "of a folder: file with age identities (*.agekey) or a PGP private key (*.asc) that opens files encrypted with SOPS; may be given several times")
 	cmd.Flags().Var(list{&opts.remotes}, allowedRemotesFlag, allowedRemotesUsage+" (default: $TRUEUP_KUSTOMIZE_ALLOWED_REMOTES)")
+	cmd.Flags().StringVar(&opts.helm.ReleaseName, "release-name", "", "of a chart in a folder: the name of its release (default \"release-name\")")
+	cmd.Flags().StringVar(&opts.helm.Namespace, "release-namespace", "", "of a chart in a folder: the namespace of its release (default \"default\")")
+	cmd.Flags().StringArrayVar(&opts.helm.ValueFiles, "values", nil, "of a chart in a folder: a file with values, relative to the chart")
+	cmd.Flags().StringVar(&opts.helm.KubeVersion, "kube-version", "", "of a chart in a folder: the version of Kubernetes that it is for")
+	cmd.Flags().StringArrayVar(&opts.helm.APIVersions, "api-versions", nil, "of a chart in a folder: what .Capabilities.APIVersions has besides Helm's own list")
 	cmd.Flags().BoolVar(&opts.inputs, "inputs", false, "list what was read in place of the objects")
 	return cmd
 }
@@ -126,7 +132,7 @@ func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rende
 	var rendered *source.Rendered
 	err = withRemotes(o.remotes, func(repositories *source.Repositories) error {
 		tree := tree.WithRemotes(repositories.Remotes(nil, time.Minute))
-		rendered, err = source.Render(ctx, tree, filepath.ToSlash(rel), source.Options{Decryption: keys})
+		rendered, err = source.Render(ctx, tree, filepath.ToSlash(rel), source.Options{Decryption: keys, Helm: o.helm})
 		return err
 	})
 	return rendered, err

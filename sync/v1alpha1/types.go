@@ -108,7 +108,7 @@ type HealthRule struct {
 
 // Source is one path at one revision of a Git repository.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.directory) && has(self.kustomize))",message="a source is either a directory or a kustomization: set only one of directory and kustomize"
+// +kubebuilder:validation:XValidation:rule="[has(self.directory), has(self.kustomize), has(self.helm)].filter(x, x).size() <= 1",message="a source is a directory, a kustomization or a chart: set only one of directory, kustomize and helm"
 type Source struct {
 	// RepoURL is the repository: an https, http, ssh or file URL, or user@host:path.
 	// +kubebuilder:validation:MinLength=1
@@ -137,6 +137,9 @@ type Source struct {
 	// Kustomize has overrides for a kustomization.
 	// +optional
 	Kustomize *Kustomize `json:"kustomize,omitempty"`
+	// Helm has options for a chart.
+	// +optional
+	Helm *Helm `json:"helm,omitempty"`
 	// Ref is the name by which others of the sources refer to files of this one, as in $values/prod.yaml. A source with a
 	// ref is rendered only if it has a path too.
 	// +optional
