@@ -225,7 +225,7 @@ func TestNothingRemoteIsTouched(t *testing.T) {
 // TestAPanicLeavesKustomizeToOthers guards the lock that all renders of kustomizations share.
 func TestAPanicLeavesKustomizeToOthers(t *testing.T) {
 	tree := commitTree(t, map[string]string{"kustomization.yaml": "namePrefix: a-\n"})
-	kfs, err := newKustomizeFS(t.Context(), tree, "kustomization.yaml", Kustomize{})
+	kfs, err := newKustomizeFS(t.Context(), tree, "kustomization.yaml", Kustomize{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
