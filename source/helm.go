@@ -60,7 +60,7 @@ func renderChart(ctx context.Context, tree *Tree, dir string, h Helm) (*Rendered
 	if err != nil {
 		return nil, fmt.Errorf("rendering the chart %s: %w", cmp.Or(dir, "."), err)
 	}
-	answer, err := helm.Render(ctx, req, chartFiles{tree})
+	answer, err := helm.Render(ctx, req, chartFiles{tree: tree.alone(), named: req.Named(), others: tree})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the chart %s: %w", cmp.Or(dir, "."), err)
 	}
@@ -215,10 +215,19 @@ func some(things []string) string {
 	return strings.Join(things, ", ")
 }
 
-// chartFiles shows a tree to the renderer of charts.
-type chartFiles struct{ tree *Tree }
+// chartFiles shows a tree to the renderer of charts, and of the trees of other sources what the options name.
+type chartFiles struct {
+	tree   *Tree
+	named  []string
+	others *Tree
+}
 
-func (f chartFiles) ReadFile(name string) ([]byte, error) { return f.tree.ReadFile(name) }
+func (f chartFiles) ReadFile(name string) ([]byte, error) {
+	if slices.Contains(f.named, name) {
+		return f.others.ReadFile(name)
+	}
+	return f.tree.ReadFile(name)
+}
 
 // ReadDir follows links to folders. A submodule that was not fetched is an empty folder.
 func (f chartFiles) ReadDir(name string) ([]string, error) {

@@ -29,6 +29,9 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 		return content, nil
 	}
 	file := at.String()
+	if len(charts) > maxCharts {
+		return nil, fmt.Errorf("%s: helmCharts: it has %d, and at most %d are rendered", file, len(charts), maxCharts)
+	}
 	k.mu.Lock()
 	known, ok := k.inflated[file]
 	k.mu.Unlock()
@@ -84,7 +87,7 @@ func (k *kustomizeFS) renderChart(at place, c types.HelmChart, home string) ([]O
 	if req.Values, err = chartValues(at.tree, root, dir, c); err != nil {
 		return nil, err
 	}
-	answer, err := helm.Render(k.ctx, req, chartFiles{at.tree})
+	answer, err := helm.Render(k.ctx, req, chartFiles{tree: at.tree})
 	if err != nil {
 		return nil, err
 	}

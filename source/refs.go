@@ -24,6 +24,17 @@ func (t *Tree) WithRefs(refs map[string]*Tree) *Tree {
 	return &view
 }
 
+// alone returns the tree without those of other sources: what a repository says reads nothing of another one.
+func (t *Tree) alone() *Tree {
+	all, ok := t.files.(refFiles)
+	if !ok {
+		return t
+	}
+	view := *t
+	view.files = all.files
+	return &view
+}
+
 // refPath returns the path in the tree of a file of another source, as $NAME/path names it; false if it names none.
 func (t *Tree) refPath(name string) (clean string, ok bool, err error) {
 	if !strings.HasPrefix(name, "$") {

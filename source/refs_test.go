@@ -65,3 +65,34 @@ func TestAFootprintSeesChangesInOtherSources(t *testing.T) {
 		}
 	}
 }
+
+// What a repository says reads nothing of another source: only what the Application names does.
+func TestARepositoryReadsNothingOfOtherSources(t *testing.T) {
+	const secret = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stolen}\n"
+	values := commitTree(t, map[string]string{"cm.yaml": secret, "chart/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n"})
+	own := commitTree(t, map[string]string{
+		"kustomize/kustomization.yaml": "resources: [../$values/cm.yaml]\n",
+		"jsonnet/a.jsonnet":            "import '../$values/cm.yaml'",
+		"chart/Chart.yaml":             "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0, repository: 'file://../$values/chart'}]\n",
+		"chart/templates/a.yaml":       secret,
+	})
+	tree := own.WithRefs(map[string]*Tree{"values": values})
+	for _, dir := range []string{"kustomize", "jsonnet", "chart"} {
+		if got, err := Render(t.Context(), tree, dir, Options{}); err == nil {
+			t.Errorf("%s reads another source: %v", dir, got.Objects)
+		}
+	}
+	named := Options{Helm: Helm{ValueFiles: []string{"$values/cm.yaml"}}}
+	chart := commitTree(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Values.metadata.name }}'}\n"})
+	got, err := Render(t.Context(), chart.WithRefs(map[string]*Tree{"values": values}), "", named)
+	if err != nil || len(got.Objects) != 1 || got.Objects[0].GetName() != "stolen" {
+		t.Errorf("the Application names values of another source: %v", err)
+	}
+}
+
+func TestARenderHasSoManyObjects(t *testing.T) {
+	tree := commitTree(t, map[string]string{"a.yaml": strings.Repeat("apiVersion: v1\nkind: X\nmetadata: {name: x}\n---\n", maxObjects+1)})
+	if _, err := Render(t.Context(), tree, "", Options{}); err == nil || !strings.Contains(err.Error(), "at most 50000 are taken") {
+		t.Errorf("got %v", err)
+	}
+}

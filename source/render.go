@@ -131,14 +131,17 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	var rendered *Rendered
 	switch {
 	case file != "":
-		rendered, err = renderKustomization(ctx, tree, file, opts)
+		rendered, err = renderKustomization(ctx, tree.alone(), file, opts)
 	case isChart:
 		rendered, err = renderChart(ctx, tree, dir, opts.Helm)
 	default:
-		rendered, err = renderDirectory(ctx, tree, dir, opts.Directory)
+		rendered, err = renderDirectory(ctx, tree.alone(), dir, opts.Directory)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if n := len(rendered.Objects); n > maxObjects {
+		return nil, fmt.Errorf("rendering %s: it has %d objects, and at most %d are taken: divide it between several Applications", cmp.Or(dir, "."), n, maxObjects)
 	}
 	if err := checkOpened(rendered.Objects); err != nil {
 		return nil, err

@@ -18,6 +18,8 @@ const (
 	maxFileBytes  = 10 << 20
 	maxTotalBytes = 256 << 20
 	maxReads      = 50_000
+	maxObjects    = 50_000
+	maxCharts     = 50 // of one kustomization and all that it is made of
 	maxLinks      = 40
 )
 

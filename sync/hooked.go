@@ -3,6 +3,8 @@ package sync
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -86,10 +88,12 @@ func (c *Controller) tellLeader(ctx context.Context, e webhook.Event) (n int, er
 		if c.config.ApplicationName != "" && app.Name != c.config.ApplicationName || !concerns(e, app) {
 			continue
 		}
-		if _, err := c.clients.Applications(app.Namespace).Patch(ctx, app.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}); err != nil {
-			return n, err
+		// One that is refused, or gone by now, keeps none of the others.
+		if _, refused := c.clients.Applications(app.Namespace).Patch(ctx, app.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}); refused != nil {
+			err = errors.Join(err, fmt.Errorf("Application %s/%s: %w", app.Namespace, app.Name, refused))
+			continue
 		}
 		n++
 	}
-	return n, nil
+	return n, err
 }

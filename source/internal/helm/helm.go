@@ -32,6 +32,18 @@ type Request struct {
 	SkipSchemaValidation bool
 }
 
+// Named returns the files that the request names by itself.
+func (r Request) Named() []string {
+	var names []string
+	for _, v := range r.Values {
+		names = append(names, v.File)
+	}
+	for _, p := range r.FileParameters {
+		names = append(names, p.Value)
+	}
+	return names
+}
+
 // Values are those in a file, and then those in a text. Either may be "".
 type Values struct{ File, YAML string }
 

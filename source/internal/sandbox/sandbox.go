@@ -129,7 +129,16 @@ func Run(ctx context.Context, name string, request []byte, files Files, limits L
 	if err != nil {
 		return nil, fmt.Errorf("starting the renderer: %w", err)
 	}
+	ended := false
+	defer func() {
+		if !ended { // a panic of files leaves no child behind
+			c.close()
+			_ = c.cmd.Process.Kill()
+			_ = c.cmd.Wait()
+		}
+	}()
 	answer, err := c.converse(request, files)
+	ended = true
 	return c.finish(ctx, timed, answer, err)
 }
 
