@@ -90,7 +90,7 @@ func (c *Controller) tellLeader(ctx context.Context, e webhook.Event) (n int, er
 		}
 		// One that is refused, or gone by now, keeps none of the others.
 		if _, refused := c.clients.Applications(app.Namespace).Patch(ctx, app.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}); refused != nil {
-			err = errors.Join(err, fmt.Errorf("Application %s/%s: %w", app.Namespace, app.Name, refused))
+			err = errors.Join(err, fmt.Errorf("telling of Application %s/%s: %w", app.Namespace, app.Name, refused))
 			continue
 		}
 		n++

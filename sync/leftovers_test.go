@@ -97,8 +97,11 @@ func TestEmptyListsThatAPersonOwnsAreNotWrittenForEver(t *testing.T) {
 	w.Kubectl(t, gadgets(w.ns+".example.com"), "apply", "-f", "-")
 	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
 	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
-	commit := w.git.Commit(map[string]string{"shop/gadget.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: one}, spec: {set: [], keyed: [], mode: fast, replicas: 2}}", w.ns)}, "first")
-	commit = w.git.Commit(map[string]string{"shop/empty.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: two}, spec: {}}", w.ns)}, "second")
+	gadget := "{apiVersion: " + w.ns + ".example.com/v1, kind: Gadget, metadata: {name: %s}, spec: %s}"
+	commit := w.git.Commit(map[string]string{
+		"shop/one.yaml": fmt.Sprintf(gadget, "one", "{set: [], keyed: [], mode: fast, replicas: 2}"),
+		"shop/two.yaml": fmt.Sprintf(gadget, "two", "{}"),
+	}, "first")
 	w.app("shop", func(app *v1alpha1.Application) {
 		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{{Kind: "Gadget", Name: "one", Paths: []string{".spec.replicas"}, Policy: v1alpha1.PolicyYield}}
 	})

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -129,7 +130,7 @@ func (r *renderer) collect() (*Answer, error) {
 		return ""
 	}}}
 	announce(r.chart)
-	rendered, err := e.Render(r.chart, r.top)
+	rendered, err := e.RenderWithContext(context.Background(), r.chart, r.top) // the process is what is ended
 	if err != nil {
 		return nil, r.explain(err)
 	}
