@@ -305,8 +305,11 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 // handsOver reports whether a field that is ours is left to whoever comes: by a policy that names it and no managers, or
 // to an autoscaler. As in the chain, policies come first.
 func handsOver(leaf Loss, ctx Context) bool {
-	if isMark(leaf.Path) || isKey(leaf.Path) {
+	if isMark(leaf.Path) {
 		return false
+	}
+	if isKey(leaf.Path) {
+		leaf = itemOf(leaf)
 	}
 	for _, p := range ctx.Policies {
 		switch {

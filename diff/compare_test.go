@@ -224,6 +224,17 @@ func TestKeysOfItemsAreNeverLeftOut(t *testing.T) {
 		if err != nil || got.Partial() || len(got.Release) != 0 {
 			t.Errorf("%s: want nothing left out or handed over, got %+v, %v", name, got, err)
 		}
+		whole, err := ParsePath(".spec.ports")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Context{Policies: []Policy{{Verdict: Yield, Paths: []PathPattern{whole}, Source: "test"}}}
+		d := from(t, declared)
+		got, err = Compare(d, observed(t, "other.WHOLE", lines), c, manager)
+		config, _ := d.Config()
+		if left := got.Apply(config); err != nil || left["spec"] != nil {
+			t.Errorf("%s: the whole list is left to others, but %v is applied, %v", name, left, err)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ const RuleContested = "contested"
 // chain is the order in which a loss is decided: the first rule that has something to say does.
 var chain = []Rule{
 	{"own", "Trueup's own labels and annotations are put back: by them it knows an object as its own.", byMark},
-	{"key", "A key of a list item goes with its item: without it, another item would be applied.", byKey},
+	{"key", "A key of a list item goes with its item, and is left to others only by a policy for the item: without it, another one would be applied.", byKey},
 	{"policy", "A policy of the Application or an annotation trueup.dev/yield that matches decides, the first one in their order.", byPolicy},
 	{"autoscaler", "The replicas of a workload that an HPA or a KEDA ScaledObject targets are the autoscaler's.", byAutoscaler},
 	{"injector", "A caBundle of a webhook, a CustomResourceDefinition or an APIService is left to whoever injects it, unless that is a person.", byInjector},
@@ -96,11 +96,20 @@ func byMark(l Loss, _ Context) (Decision, bool) {
 	return Decision{Verdict: Enforce, Reason: fmt.Sprintf("Trueup's own mark, changed by %s", l.Owner)}, true
 }
 
-func byKey(l Loss, _ Context) (Decision, bool) {
+func byKey(l Loss, c Context) (Decision, bool) {
 	if !isKey(l.Path) {
 		return Decision{}, false
 	}
+	if d, ok := byPolicy(itemOf(l), c); ok && d.Verdict != Enforce {
+		return d, true
+	}
 	return Decision{Verdict: Enforce, Reason: fmt.Sprintf("a key of its list item: %s", l.Owner)}, true
+}
+
+// itemOf returns the list item that l is a key of.
+func itemOf(l Loss) Loss {
+	l.Path, l.Pointer = l.Path[:len(l.Path)-1], l.Pointer[:max(0, len(l.Pointer)-1)]
+	return l
 }
 
 func isMark(p fieldpath.Path) bool {

@@ -39,9 +39,14 @@ func (c Comparison) Handover(entries []metav1.ManagedFieldsEntry) ([]fieldpath.P
 }
 
 // Extract returns a configuration that declares only the given fields, each with the value it has in live, which is
-// not changed. Fields that live does not have are left out.
+// not changed. Fields that live does not have are left out. The items of lists are in live's order: server-side apply puts
+// them in the order in which they are applied, and another order of a pod's variables is another pod.
 func Extract(live *unstructured.Unstructured, paths []fieldpath.Path) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
+	paths = slices.Clone(paths)
+	slices.SortStableFunc(paths, func(a, b fieldpath.Path) int {
+		return comparePointers(locate(live.Object, a), locate(live.Object, b))
+	})
 	for _, p := range paths {
 		extract(live.Object, out.Object, p)
 	}
