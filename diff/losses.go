@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
@@ -186,19 +187,27 @@ func (n node) takenWhole(pe fieldpath.PathElement) Owner {
 	return latest(owners)
 }
 
-// latest returns the owner that wrote last; an earlier one shares the value with it. Another applier comes before all
-// others: whoever has set the value, it wants it so.
+// latest returns the owner that wrote last; an earlier one shares the value with it. Whoever applies the field comes before
+// those who have only set it, and another applier before all: it wants the value so, whoever has set it.
 func latest(claims []claim) Owner {
 	var owner Owner
 	for i, c := range claims {
-		switch {
-		case i == 0, c.owner.otherApplier() && !owner.otherApplier():
-			owner = c.owner
-		case c.owner.otherApplier() == owner.otherApplier() && c.owner.Time.After(owner.Time):
+		if by := c.owner.standing() - owner.standing(); i == 0 || by > 0 || by == 0 && c.owner.Time.After(owner.Time) {
 			owner = c.owner
 		}
 	}
 	return owner
+}
+
+// standing orders owners of one value by how much they want it.
+func (o Owner) standing() int {
+	switch {
+	case o.otherApplier():
+		return 2
+	case o.Operation == string(metav1.ManagedFieldsOperationApply) && ClassOf(o.Manager) != Released:
+		return 1
+	}
+	return 0
 }
 
 // elements returns all list elements that anybody owns something of, ours first.

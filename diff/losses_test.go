@@ -231,6 +231,22 @@ func TestEqualTimesAndNoTimesMakeNoOrder(t *testing.T) {
 	}
 }
 
+func TestWhoAppliesAFieldComesBeforeWhoHasOnlySetIt(t *testing.T) {
+	for lines, want := range map[string]string{
+		"kubectl Apply {\"f:data\": {\"f:k\": {}}}\nancient-changes Update {\"f:data\": {\"f:k\": {}}}":                           "kubectl",
+		"kubectl Apply {\"f:data\": {\"f:k\": {}}}\nflux Apply {\"f:data\": {\"f:k\": {}}}\nx Update {\"f:data\": {\"f:k\": {}}}": "flux",
+		"trueup-released Apply {\"f:data\": {\"f:k\": {}}}\nkube-controller-manager Update {\"f:data\": {\"f:k\": {}}}":           "kube-controller-manager",
+	} {
+		f, err := ParseFields(managed(t, lines), manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if losses := Losses(map[string]any{"data": map[string]any{"k": "v"}}, f); len(losses) != 1 || losses[0].Owner.Manager != want {
+			t.Errorf("want %s, got %+v", want, losses)
+		}
+	}
+}
+
 func TestManagedFieldsThatAreNotWellFormedAreAnError(t *testing.T) {
 	entries := managed(t, `kubectl Update {"f:data": {}}`)
 	entries[0].FieldsV1.SetRawBytes([]byte(`{"x:data":`))
