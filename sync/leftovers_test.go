@@ -14,6 +14,26 @@ import (
 	"github.com/trueup/trueup/testdata/kubetest"
 )
 
+// newGadgetWorld is a world that serves gadgets.
+func newGadgetWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.allow()
+	w.Kubectl(t, gadgets(w.ns+".example.com"), "apply", "-f", "-")
+	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
+	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
+	return w
+}
+
+// isQuiet checks that another look at an Application which is healed writes nothing.
+func (w *world) isQuiet(app string) {
+	w.t.Helper()
+	mark := w.AuditMark(w.t)
+	w.looksAgain(app)
+	if got := w.writes(mark); len(got) != 0 {
+		w.t.Errorf("all is healed, yet the agent wrote %v", got)
+	}
+}
+
 // An item that leaves Git goes as a whole, also where somebody has set something in it: what would stay is no valid item.
 func TestItemsThatLeaveGitGoWithWhatOthersSetInThem(t *testing.T) {
 	t.Parallel()
@@ -40,21 +60,13 @@ func TestItemsThatLeaveGitGoWithWhatOthersSetInThem(t *testing.T) {
 	w.kubectl("patch", "service", "web", "--type=json", "--field-manager=some-operator", "-p", `[{"op":"replace","path":"/metadata/managedFields","value":[{}]},{"op":"replace","path":"/spec/ports/0/port","value":84}]`)
 	w.eventually("83 53 web", live)
 	w.until("shop", synced(commit))
-	mark := w.AuditMark(t)
-	w.looksAgain("shop")
-	if got := w.writes(mark); len(got) != 0 {
-		t.Errorf("all is healed, yet the agent wrote %v", got)
-	}
+	w.isQuiet("shop")
 }
 
 // Server-side apply makes null of a list that it empties, which the schema of a custom resource does not take.
 func TestListsOfCustomResourcesAreEmptied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.allow()
-	w.Kubectl(t, gadgets(w.ns+".example.com"), "apply", "-f", "-")
-	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
-	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
+	w := newGadgetWorld(t)
 	gadget := func(spec string) map[string]string {
 		return map[string]string{"shop/gadget.yaml": fmt.Sprintf("{apiVersion: %s.example.com/v1, kind: Gadget, metadata: {name: one}, spec: %s}", w.ns, spec)}
 	}
@@ -71,11 +83,7 @@ func TestListsOfCustomResourcesAreEmptied(t *testing.T) {
 	w.kubectl("patch", "gadgets."+w.ns+".example.com", "one", "--type=merge", "--field-manager=kubectl-edit", "-p", `{"spec":{"set":["c"],"free":{"deep":{"er":1}}}}`)
 	w.eventually(`[] [{"name":"b","tags":[],"weight":1,"zone":"there"}] {}`, get)
 	w.until("shop", syncedAt(commit))
-	mark := w.AuditMark(t)
-	w.looksAgain("shop")
-	if got := w.writes(mark); len(got) != 0 {
-		t.Errorf("all is healed, yet the agent wrote %v", got)
-	}
+	w.isQuiet("shop")
 
 	// An item whose keys are not all in Git is not taken for another's that has the same ones.
 	commit = w.git.Commit(gadget(`{mode: fast, keyed: [{name: a, weight: 2}]}`), "second")
@@ -92,11 +100,7 @@ func TestListsOfCustomResourcesAreEmptied(t *testing.T) {
 // An empty list is never listed as ours: that a person owns it, too, is no drift for ever, also beside what is left to others.
 func TestEmptyListsThatAPersonOwnsAreNotWrittenForEver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.allow()
-	w.Kubectl(t, gadgets(w.ns+".example.com"), "apply", "-f", "-")
-	w.forgetLater("crd/gadgets." + w.ns + ".example.com")
-	w.Kubectl(t, "", "wait", "--for=condition=Established", "crd/gadgets."+w.ns+".example.com", "--timeout=30s")
+	w := newGadgetWorld(t)
 	gadget := "{apiVersion: " + w.ns + ".example.com/v1, kind: Gadget, metadata: {name: %s}, spec: %s}"
 	commit := w.git.Commit(map[string]string{
 		"shop/one.yaml": fmt.Sprintf(gadget, "one", "{set: [], keyed: [], mode: fast, replicas: 2}"),
@@ -120,11 +124,7 @@ func TestEmptyListsThatAPersonOwnsAreNotWrittenForEver(t *testing.T) {
 		t.Errorf("spec is declared empty, and defaults fill it: got the mode %q", mode)
 	}
 	w.until("shop", syncedAt(commit))
-	mark := w.AuditMark(t)
-	w.looksAgain("shop")
-	if got := w.writes(mark); len(got) != 0 {
-		t.Errorf("all is healed, yet the agent wrote %v", got)
-	}
+	w.isQuiet("shop")
 }
 
 // What a person added is folded, and the size is handed over: the one must not undo the other.

@@ -104,9 +104,5 @@ func TestAutoscalerEditedInAnotherVersion(t *testing.T) {
 	w.kubectl("patch", "hpa.v1.autoscaling", "web", "--type=merge", "--field-manager=kubectl-edit", "-p", `{"spec":{"targetCPUUtilizationPercentage":60,"minReplicas":5}}`)
 	w.eventually("80 4", metrics)
 	w.until("shop", syncedAt(commit))
-	mark := w.AuditMark(t)
-	w.looksAgain("shop")
-	if got := w.writes(mark); len(got) != 0 {
-		t.Errorf("all is healed, yet the agent wrote %v", got)
-	}
+	w.isQuiet("shop")
 }
