@@ -84,7 +84,7 @@ func FieldConflicts(err error) []FieldConflict {
 // or does not name all of them.
 func RefusedFields(err error) []string {
 	var status apierrors.APIStatus
-	if Classify(err) != Rejected || !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	if !apierrors.IsInvalid(err) || Classify(err) != Rejected || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
 	}
 	var fields []string
