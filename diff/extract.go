@@ -1,8 +1,6 @@
 package diff
 
 import (
-	"bytes"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +20,9 @@ func (c Comparison) Handover(entries []metav1.ManagedFieldsEntry) ([]fieldpath.P
 		if ClassOf(e.Manager) != Released || e.FieldsV1 == nil {
 			continue
 		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
-			return nil, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		set, err := fieldsOf(&e)
+		if err != nil {
+			return nil, err
 		}
 		for p := range set.Leaves().All() {
 			back := func(l DecidedLoss) bool {

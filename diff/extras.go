@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -34,8 +33,8 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // Extras returns what people's tools own that config does not declare and that is not left to them: labels and
 // annotations of the object itself are theirs, and so are the restart request and the status.
-// What a policy of c leaves to them is none. An item or subtree that is wholly theirs is one extra, at its top. What was written in another version of the API than
-// config's is not told: the same field may have another name there.
+// What a policy of ctx leaves to them is none. An item or subtree that is wholly theirs is one extra, at its top. What was
+// written in another version of the API than config's is not told: the same field may have another name there.
 func Extras(config map[string]any, f Fields, ctx Context) []Extra {
 	var extras []Extra
 	for _, c := range f.foreign {
@@ -213,9 +212,8 @@ func (cmp Comparison) Fold(config map[string]any, entries []metav1.ManagedFields
 			folded = append(folded, e)
 			continue
 		}
-		c.set = &fieldpath.Set{}
-		if err := c.set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
-			return nil, false, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		if c.set, err = fieldsOf(&e); err != nil {
+			return nil, false, err
 		}
 		extra := c.within(clashes)
 		if c.comparable(config, f) {

@@ -67,9 +67,9 @@ func ParseFields(entries []metav1.ManagedFieldsEntry, manager string) (Fields, e
 		if e.FieldsV1 == nil {
 			continue
 		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
-			return Fields{}, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+		set, err := fieldsOf(e)
+		if err != nil {
+			return Fields{}, err
 		}
 		if e == own {
 			f.own, f.version, f.owner = set, e.APIVersion, ownerOf(e)
@@ -78,6 +78,15 @@ func ParseFields(entries []metav1.ManagedFieldsEntry, manager string) (Fields, e
 		f.foreign = append(f.foreign, claim{owner: ownerOf(e), version: e.APIVersion, set: set})
 	}
 	return f, nil
+}
+
+// fieldsOf returns the fields of an entry that has some.
+func fieldsOf(e *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	set := &fieldpath.Set{}
+	if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+		return nil, fmt.Errorf("reading the managed fields of %q: %w", e.Manager, err)
+	}
+	return set, nil
 }
 
 func ownerOf(e *metav1.ManagedFieldsEntry) Owner {

@@ -24,12 +24,10 @@ type Loss struct {
 	unsure bool
 }
 
-// Losses returns the fields of config that f does not list as ours, with their new owners, in the order of the paths.
+// walk finds the fields of config that f does not list as ours, with their new owners, in the order of the paths.
 // A subtree that nobody owns any longer is one loss, at its top. config is not changed.
 //
 // No schema is needed: what is a list with keys, a set or an atomic value shows in the entries themselves.
-func Losses(config map[string]any, f Fields) []Loss { return walk(config, f).losses }
-
 func walk(config map[string]any, f Fields) walker {
 	w := walker{}
 	w.fields(config, f.top().orEmpty(), nil, nil, topLevel)

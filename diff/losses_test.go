@@ -196,7 +196,7 @@ func TestLosses(t *testing.T) {
 			declared := config(t, withKind(c.config))
 			before := fmt.Sprint(declared)
 			var got []string
-			for _, l := range Losses(declared, fields(t, c.managed)) {
+			for _, l := range walk(declared, fields(t, c.managed)).losses {
 				got = append(got, fmt.Sprintf("%s /%s %s", l.Path, strings.Join(l.Pointer, "/"), l.Owner))
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
@@ -225,7 +225,7 @@ func TestEqualTimesAndNoTimesMakeNoOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	losses := Losses(map[string]any{"data": map[string]any{"k": "v"}}, f)
+	losses := walk(map[string]any{"data": map[string]any{"k": "v"}}, f).losses
 	if len(losses) != 1 || losses[0].Owner.Manager != "a" {
 		t.Errorf("want the first owner, got %+v", losses)
 	}
@@ -241,7 +241,7 @@ func TestWhoAppliesAFieldComesBeforeWhoHasOnlySetIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if losses := Losses(map[string]any{"data": map[string]any{"k": "v"}}, f); len(losses) != 1 || losses[0].Owner.Manager != want {
+		if losses := walk(map[string]any{"data": map[string]any{"k": "v"}}, f).losses; len(losses) != 1 || losses[0].Owner.Manager != want {
 			t.Errorf("want %s, got %+v", want, losses)
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	maxTotalBytes = 256 << 20
 	maxReads      = 50_000
 	maxObjects    = 50_000
-	maxCharts     = 50 // of one kustomization and all that it is made of
+	maxCharts     = 50 // in one kustomization file
 	maxLinks      = 40
 )
 

@@ -42,6 +42,3 @@ func (r *reader) isCluster(digest string) bool {
 	served, err := r.kinds.Served()
 	return err != nil || served.Digest == digest
 }
-
-// warnings are those of all sources.
-func (r *rendering) warnings() []string { return r.merged().Warnings }

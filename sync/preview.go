@@ -123,17 +123,14 @@ func (r *rendering) merged() *source.Rendered {
 	if len(r.rendered) == 1 {
 		return r.rendered[0]
 	}
-	all := &source.Rendered{Objects: r.objects, Secrets: r.secrets}
+	all := &source.Rendered{Objects: r.objects, Secrets: r.secrets, Warnings: r.warnings()}
 	for i, one := range r.rendered {
-		name := fmt.Sprintf("sources[%d] ", r.footprints[i].source)
+		name := r.prefix(i)
 		for _, in := range one.Inputs {
 			in.Path = name + in.Path
 			all.Inputs = append(all.Inputs, in)
 		}
 		all.UsesCluster = all.UsesCluster || one.UsesCluster
-		for _, w := range one.Warnings {
-			all.Warnings = append(all.Warnings, name+w)
-		}
 		if one.Empty != "" && len(all.Objects) == 0 {
 			all.Empty = one.Empty
 		}

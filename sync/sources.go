@@ -60,6 +60,14 @@ func signatures(picks []*picked) []v1alpha1.SignatureStatus {
 	return list
 }
 
+// repositoriesOf returns the repositories as a source sees them: with their submodules, unless it wants none.
+func (r *reader) repositoriesOf(src v1alpha1.Source, parent login) *source.Repositories {
+	if !wantsSubmodules(src) {
+		return r.repositories
+	}
+	return r.repositories.WithSubmodules(r.submoduleAuth(src, parent))
+}
+
 // at returns all sources at the given commits, without asking anybody.
 func (r *reader) at(app *v1alpha1.Application, commits []string) []*picked {
 	sources, names := app.Spec.AllSources()
@@ -68,11 +76,7 @@ func (r *reader) at(app *v1alpha1.Application, commits []string) []*picked {
 	}
 	var picks []*picked
 	for i, src := range sources {
-		p := &picked{name: names[i], src: src, repositories: r.repositories, revision: source.Revision{Commit: commits[i]}}
-		if wantsSubmodules(src) {
-			p.repositories = r.repositories.WithSubmodules(r.submoduleAuth(src, login{}))
-		}
-		picks = append(picks, p)
+		picks = append(picks, &picked{name: names[i], src: src, repositories: r.repositoriesOf(src, login{}), revision: source.Revision{Commit: commits[i]}})
 	}
 	return picks
 }
@@ -96,13 +100,12 @@ func (r *reader) resolve(ctx context.Context, app *v1alpha1.Application, revisio
 		if err != nil {
 			return nil, p.named(err)
 		}
-		p.repositories = r.repositories
+		p.repositories = r.repositoriesOf(src, login)
 		q := question{url: src.RepoURL, revision: src.TargetRevision}
 		if src.SecretRef != nil {
 			q.secret = src.SecretRef.Name
 		}
 		if wantsSubmodules(src) {
-			p.repositories = r.repositories.WithSubmodules(r.submoduleAuth(src, login))
 			q.url += " with submodules"
 		}
 		// Two paths of one revision are of one commit, also while somebody pushes.
@@ -181,6 +184,25 @@ type rendering struct {
 	secrets    []string // texts that nothing shown may have in it
 	cluster    string   // digest of what the cluster serves, if it had a part in it
 	rendered   []*source.Rendered
+}
+
+// prefix says of which source the i-th render is; it is "" where there is one only.
+func (r *rendering) prefix(i int) string {
+	if len(r.rendered) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("sources[%d] ", r.footprints[i].source)
+}
+
+// warnings are those of all sources.
+func (r *rendering) warnings() []string {
+	var all []string
+	for i, one := range r.rendered {
+		for _, w := range one.Warnings {
+			all = append(all, r.prefix(i)+w)
+		}
+	}
+	return all
 }
 
 // footprint is what one render depended on, of one source.
