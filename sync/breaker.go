@@ -148,6 +148,6 @@ func (s *appState) heldUntil(d *Desired, l diff.DecidedLoss, now time.Time) (unt
 	if !ok || !now.Before(f.until) {
 		return nil, 0
 	}
-	t := metav1.NewTime(f.until)
+	t := metav1.NewTime(f.until).Rfc3339Copy()
 	return &t, f.count
 }

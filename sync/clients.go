@@ -36,13 +36,15 @@ func init() {
 }
 
 // NewClients connects to the API server of cfg; nothing is sent yet. cfg is not changed.
-// The rate is left to the API server's priority and fairness: the client does not limit itself.
+// The rate is left to the API server's priority and fairness: the client does not limit itself. Nothing is compressed,
+// since that costs both sides more than the bytes do in a cluster.
 func NewClients(cfg *rest.Config) (*Clients, error) {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	cfg.QPS = -1
+	cfg.DisableCompression = true
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", cfg.Host, err)

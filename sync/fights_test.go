@@ -83,8 +83,8 @@ func TestFightIsBrokenOffRememberedAndTakenUpAgain(t *testing.T) {
 	if n := w.realWrites(mark); n > 5 {
 		t.Errorf("writes from us in the fight: got %d, want at most 5", n)
 	}
-	if n := len(w.writes(held)); n > 0 {
-		t.Errorf("while the field is held nothing is written, got %d", n)
+	if requests := w.ownRequests(held); len(requests) > 0 {
+		t.Errorf("while the field is held nothing is asked or written, not even a status that stays as it is: got %v", requests)
 	}
 	if got := w.get("shop").ResourceVersion; got != version {
 		t.Errorf("the status of a held field is written once, not with each flip")

@@ -9,6 +9,9 @@ import (
 
 func TestMain(m *testing.M) {
 	source.Main()
+	if namespace := os.Getenv(informerOf); namespace != "" {
+		runInformer(namespace)
+	}
 	os.Exit(m.Run())
 }
 

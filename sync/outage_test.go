@@ -29,7 +29,10 @@ func (w *world) process() *process {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	p := &process{w: w, bin: filepath.Join(dir, "trueup")}
-	if out, err := exec.Command("go", "build", "-o", p.bin, "../cmd/trueup").CombinedOutput(); err != nil {
+	// Built as in the image, since that is what its memory and processor time are measured with.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", p.bin, "../cmd/trueup")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		w.t.Fatalf("building the agent: %v\n%s", err, out)
 	}
 	kubeconfig := clientcmdapi.NewConfig()
@@ -44,10 +47,11 @@ func (w *world) process() *process {
 	return p
 }
 
-func (p *process) start() {
+// start starts the agent, with settings after those of all tests.
+func (p *process) start(settings ...string) {
 	p.w.t.Helper()
-	p.cmd = exec.Command(p.bin, "agent", "--application-namespace", p.w.ns, "--leader-elect=false", "--metrics-address=",
-		"--poll-interval=1s", "--cache-dir", p.w.cacheDir, "--concurrency=4", "--log-level=warn")
+	p.cmd = exec.Command(p.bin, append([]string{"agent", "--application-namespace", p.w.ns, "--leader-elect=false", "--metrics-address=",
+		"--poll-interval=1s", "--cache-dir", p.w.cacheDir, "--concurrency=4", "--log-level=warn"}, settings...)...)
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(filepath.Dir(p.bin), "kubeconfig"))
 	p.cmd.Stderr = p.w.t.Output()
 	if err := p.cmd.Start(); err != nil {

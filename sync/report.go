@@ -73,6 +73,9 @@ func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
+	if string(patch) == nothing {
+		return nil // they differ in what is not written, such as parts of a second
+	}
 	updated, err := c.clients.Applications(l.key.Namespace).Patch(ctx, l.key.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}, "status")
 	if apierrors.IsNotFound(err) {
@@ -90,7 +93,7 @@ func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.
 // checkKept says once what of a status the API server has dropped, as it does with fields that its schema does not know.
 func (c *Controller) checkKept(l *look, stored *v1alpha1.Application, status *v1alpha1.ApplicationStatus) {
 	lost, err := statusPatch(&stored.Status, status)
-	if err != nil || string(lost) == "{}" || l.st.unkept {
+	if err != nil || string(lost) == nothing || l.st.unkept {
 		return
 	}
 	l.st.unkept = true
@@ -98,6 +101,9 @@ func (c *Controller) checkKept(l *look, stored *v1alpha1.Application, status *v1
 	c.log.Error(what, "application", l.key.String(), "lost", truncate(string(lost), maxMessage))
 	c.recorder.Eventf(l.app, nil, corev1.EventTypeWarning, "StatusNotKept", "Report", "%s", what)
 }
+
+// nothing is the patch that changes nothing.
+const nothing = "{}"
 
 func statusPatch(old, new *v1alpha1.ApplicationStatus) ([]byte, error) {
 	type holder struct {
