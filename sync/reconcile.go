@@ -61,11 +61,12 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, nil
 	}
 	c.act(ctx, l)
+	next, err := c.report(ctx, l)
 	if l.snap != before && l.snap.set != nil && len(l.snap.set.Objects) >= largeSet || l.did.wrote() >= largeSet {
 		// Rendering and applying take many times the memory that is kept; it would be given back only after minutes.
 		debug.FreeOSMemory()
 	}
-	return c.report(ctx, l)
+	return next, err
 }
 
 // largeSet is the number of objects from which on a pass leaves garbage that is worth giving back at once.
