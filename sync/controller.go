@@ -119,7 +119,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	go c.classes.run(ctx, c.claimsChanged)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
 	go wait.UntilWithContext(ctx, c.pruneClones, time.Hour)
-	if !cache.WaitForCacheSync(ctx.Done(), c.apps.HasSynced) {
+	if !cache.WaitFor(ctx, "", c.apps.HasSyncedChecker()) {
 		return ctx.Err()
 	}
 	done := make(chan struct{})

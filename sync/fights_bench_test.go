@@ -2,6 +2,7 @@ package sync
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -112,7 +113,7 @@ func runInformer(namespace string) {
 	factory := metadatainformer.NewFilteredSharedInformerFactory(client, 0, namespace, func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelApp })
 	informer := factory.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps")).Informer()
 	factory.Start(nil)
-	if cache.WaitForCacheSync(nil, informer.HasSynced) {
+	if cache.WaitFor(context.Background(), "", informer.HasSyncedChecker()) {
 		fmt.Println("listed")
 	}
 	select {}

@@ -123,7 +123,7 @@ func (l *live) watch(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	l.watches[gvk.GroupKind()] = w
 	go w.informer.RunWithContext(ctx)
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
+		if cache.WaitFor(ctx, "", w.informer.HasSyncedChecker()) {
 			l.settled(gvk.GroupKind())
 		}
 	}()

@@ -40,7 +40,7 @@ func (l *live) replace(w *kindWatch) {
 	w.next = next
 	go next.informer.RunWithContext(ctx)
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), next.informer.HasSynced) {
+		if cache.WaitFor(ctx, "", next.informer.HasSyncedChecker()) {
 			l.swap(w, next)
 		}
 	}()

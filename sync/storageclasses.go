@@ -54,7 +54,7 @@ func (s *storageClasses) run(ctx context.Context, changed func()) {
 		DeleteFunc: func(any) { changed() },
 	})
 	go s.informer.RunWithContext(ctx)
-	if cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
+	if cache.WaitFor(ctx, "", s.informer.HasSyncedChecker()) {
 		changed()
 	}
 }
