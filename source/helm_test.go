@@ -346,6 +346,22 @@ func TestChartsInKustomizationsThatCannotBeRendered(t *testing.T) {
 	}
 }
 
+func TestChartsOfAKustomizationAreCountedOverAllItsBases(t *testing.T) {
+	files := map[string]string{"all/kustomization.yaml": "resources: [one, two]\n"}
+	for _, base := range []string{"one", "two"} {
+		files["all/"+base+"/kustomization.yaml"] = "helmCharts:\n"
+		for i := range maxCharts/2 + 1 {
+			files["all/"+base+"/kustomization.yaml"] += fmt.Sprintf("- {name: web, releaseName: %s-%d}\n", base, i)
+		}
+		files["all/"+base+"/charts/web/Chart.yaml"] = "apiVersion: v2\nname: web\nversion: 1.0.0\n"
+		files["all/"+base+"/charts/web/templates/x.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n"
+	}
+	_, err := RenderDir(t.Context(), writeChart(t, files), "all", Options{})
+	if err == nil || !strings.Contains(err.Error(), "all/two/kustomization.yaml: helmCharts: there are more than 50 charts") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWhatAChartInAKustomizationMakesUpIsKnown(t *testing.T) {
 	dir := writeChart(t, map[string]string{"all/kustomization.yaml": "namePrefix: my-\nhelmCharts: [{name: web}]\n", "all/charts/web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
 		"all/charts/web/templates/x.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {x: {{ randAlphaNum 9 | b64enc }}}\n"})

@@ -47,10 +47,19 @@ func renderKustomization(ctx context.Context, tree *Tree, file string, opts Opti
 }
 
 func runKustomize(kfs *kustomizeFS) (resmap.ResMap, error) {
-	m, err := buildShared(kfs)
-	if err == nil || !kfs.ownSchema() {
-		return m, err
+	for {
+		m, err := buildShared(kfs)
+		if err != nil && kfs.ownSchema() {
+			m, err = buildAlone(kfs)
+		}
+		if !kfs.pauses.work() {
+			return m, err
+		}
+		kfs.again()
 	}
+}
+
+func buildAlone(kfs *kustomizeFS) (resmap.ResMap, error) {
 	openAPI.Lock()
 	defer openAPI.Unlock()
 	defer openapi.ResetOpenAPI()

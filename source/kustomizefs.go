@@ -34,7 +34,7 @@ type kustomizeFS struct {
 
 	cluster     func() (*Cluster, error) // for charts
 	usesCluster bool
-	inflated    map[string][]byte // by place: kustomizations with what their charts render to among the resources
+	pauses      *pauses
 
 	mu       gosync.Mutex
 	refused  error // why a read was refused, told instead of what kustomize makes of it
@@ -66,7 +66,8 @@ var errOwnSchema = errors.New("the kustomization brings its own OpenAPI schema")
 
 func newKustomizeFS(ctx context.Context, tree *Tree, file string, k Kustomize, cluster func() (*Cluster, error)) (*kustomizeFS, error) {
 	kfs := &kustomizeFS{ctx: ctx, tree: tree, warned: map[string][]string{}, read: map[string][]byte{}, links: map[string]string{},
-		mounts: []*mount{{root: repositoryRoot, tree: tree}}, remoteFiles: map[string]remoteContent{}, cluster: cluster, inflated: map[string][]byte{}}
+		mounts: []*mount{{root: repositoryRoot, tree: tree}}, remoteFiles: map[string]remoteContent{}, cluster: cluster,
+		pauses: &pauses{done: map[string]bool{}, charts: map[string]inflation{}}}
 	var err error
 	if kfs.dir, _, err = tree.resolve(path.Dir(file)); err != nil {
 		return nil, err

@@ -21,6 +21,14 @@ const randomMark = "internal.trueup.dev/random"
 // chartResource is the name of a file that is not there, beside a kustomization: what its charts render to.
 const chartResource = ".trueup-helm-charts.yaml"
 
+// inflation is what the charts of a kustomization render to.
+type inflation struct {
+	objects     []Object
+	warnings    []string
+	usesCluster bool
+	err         error
+}
+
 // inflate returns a kustomization with what its charts render to among its resources in place of the charts.
 func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomization) ([]byte, error) {
 	charts, globals := types.SplitHelmParameters(parsed.HelmChartInflationGenerator)
@@ -29,42 +37,62 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 		return content, nil
 	}
 	file := at.String()
-	if len(charts) > maxCharts {
-		return nil, fmt.Errorf("%s: helmCharts: it has %d, and at most %d are rendered", file, len(charts), maxCharts)
-	}
-	k.mu.Lock()
-	known, ok := k.inflated[file]
-	k.mu.Unlock()
-	if ok {
-		return known, nil
-	}
 	if parsed.HelmGlobals != nil {
 		globals.ChartHome = cmp.Or(parsed.HelmGlobals.ChartHome, globals.ChartHome)
 	}
-	var objects []Object
-	for _, c := range charts {
-		rendered, err := k.renderChart(at, c, cmp.Or(globals.ChartHome, types.HelmDefaultHome))
-		if err != nil {
-			return nil, fmt.Errorf("%s: helmCharts: %s: %w", file, c.Name, err)
-		}
-		objects = append(objects, rendered...)
+	err := k.pauses.first("the charts of "+file, func() {
+		rendered := k.renderCharts(at, charts, cmp.Or(globals.ChartHome, types.HelmDefaultHome))
+		k.pauses.mu.Lock()
+		defer k.pauses.mu.Unlock()
+		k.pauses.charts[file] = rendered
+	})
+	if err != nil {
+		return nil, err
 	}
-	resource, err := chartResources(objects)
+	k.pauses.mu.Lock()
+	rendered := k.pauses.charts[file]
+	k.pauses.mu.Unlock()
+	if rendered.err != nil {
+		return nil, fmt.Errorf("%s: helmCharts: %w", file, rendered.err)
+	}
+	resource, err := chartResources(rendered.objects)
 	if err != nil {
 		return nil, fmt.Errorf("%s: helmCharts: %w", file, err)
 	}
-	if content, err = withoutCharts(content, len(objects) > 0); err != nil {
+	if content, err = withoutCharts(content, len(rendered.objects) > 0); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.usesCluster = k.usesCluster || rendered.usesCluster
+	k.warned["the charts of "+file] = rendered.warnings
 	k.remoteFiles[path.Join(at.root, path.Dir(at.rel), chartResource)] = remoteContent{label: file + ": helmCharts", content: resource}
-	k.inflated[file] = content
 	return content, nil
 }
 
+func (k *kustomizeFS) renderCharts(at place, charts []types.HelmChart, home string) inflation {
+	var out inflation
+	k.pauses.mu.Lock()
+	k.pauses.count += len(charts)
+	count := k.pauses.count
+	k.pauses.mu.Unlock()
+	if count > maxCharts {
+		return inflation{err: fmt.Errorf("there are more than %d charts in one kustomization and what it is made of", maxCharts)}
+	}
+	for _, c := range charts {
+		rendered, err := k.renderChart(at, c, home)
+		if err != nil {
+			return inflation{err: fmt.Errorf("%s: %w", c.Name, err)}
+		}
+		out.objects = append(out.objects, rendered.Objects...)
+		out.warnings = append(out.warnings, rendered.Warnings...)
+		out.usesCluster = out.usesCluster || rendered.UsesCluster
+	}
+	return out
+}
+
 // renderChart renders one chart of a kustomization as kustomize would have helm render it.
-func (k *kustomizeFS) renderChart(at place, c types.HelmChart, home string) ([]Object, error) {
+func (k *kustomizeFS) renderChart(at place, c types.HelmChart, home string) (*Rendered, error) {
 	root := path.Dir(at.rel)
 	folder := path.Join(root, home)
 	if c.Version != "" && c.Repo != "" {
@@ -91,15 +119,7 @@ func (k *kustomizeFS) renderChart(at place, c types.HelmChart, home string) ([]O
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := chartObjects(dir, answer)
-	if err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.usesCluster = k.usesCluster || rendered.UsesCluster
-	k.warned[dir] = append(k.warned[dir], rendered.Warnings...)
-	return rendered.Objects, nil
+	return chartObjects(dir, answer)
 }
 
 // chartValues returns the values of a chart in a kustomization, later ones win.

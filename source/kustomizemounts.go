@@ -1,7 +1,6 @@
 package source
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -51,9 +50,21 @@ func (k *kustomizeFS) locate(name string) (place, error) {
 	return place{}, fmt.Errorf("%s leaves the repository", name)
 }
 
-// mountRemote fetches a repository that a kustomization names, and returns the path of the folder for kustomize.
-func (k *kustomizeFS) mountRemote(ctx context.Context, ref remoteRef) (string, error) {
-	found, err := k.tree.remotes.find(ctx, ref)
+// find returns what a kustomization names. The build has to stop for what has not been fetched yet.
+func (k *kustomizeFS) find(ref remoteRef) (*foundRemote, error) {
+	remotes := k.tree.remotes
+	if err := remotes.check(ref); err != nil {
+		return nil, err
+	}
+	if err := k.pauses.first(ref.input(), func() { _, _ = remotes.find(k.ctx, ref) }); err != nil {
+		return nil, err
+	}
+	return remotes.find(k.ctx, ref)
+}
+
+// mountRemote returns the path that kustomize finds a folder of another repository by.
+func (k *kustomizeFS) mountRemote(ref remoteRef) (string, error) {
+	found, err := k.find(ref)
 	if err != nil {
 		return "", err
 	}
@@ -78,9 +89,9 @@ func (k *kustomizeFS) mountRemote(ctx context.Context, ref remoteRef) (string, e
 	return root + ref.dir, nil
 }
 
-// mountFile fetches a file that a kustomization in the folder dir names, and returns the name that it has there.
-func (k *kustomizeFS) mountFile(ctx context.Context, dir string, ref remoteRef) (string, error) {
-	found, err := k.tree.remotes.find(ctx, ref)
+// mountFile returns the name in the folder dir that kustomize finds a file from a URL by.
+func (k *kustomizeFS) mountFile(dir string, ref remoteRef) (string, error) {
+	found, err := k.find(ref)
 	if err != nil {
 		return "", err
 	}
@@ -121,8 +132,13 @@ func (k *kustomizeFS) localize(at place, content []byte) ([]byte, error) {
 		return content, nil
 	}
 	l := &localizer{k: k, at: at, dir: path.Dir(at.root + at.rel)}
-	if err := l.kustomization(resolved(doc.Content[0])); err != nil || !l.changed {
-		return content, err
+	switch err := l.kustomization(resolved(doc.Content[0])); {
+	case err != nil:
+		return nil, err
+	case l.paused:
+		return nil, errPaused
+	case !l.changed:
+		return content, nil
 	}
 	return yaml.Marshal(&doc)
 }
@@ -140,6 +156,7 @@ type localizer struct {
 	at      place  // the kustomization
 	dir     string // its folder, for kustomize
 	changed bool
+	paused  bool // for something that has to be fetched first
 }
 
 // kustomization goes through the fields that may name something remote.
@@ -210,6 +227,10 @@ func (l *localizer) replace(field string, n *yaml.Node, folders bool) error {
 	if errors.Is(err, errNotAllowed) {
 		return nil // it stays as it is, and is refused as all that is remote
 	}
+	if errors.Is(err, errPaused) {
+		l.paused = true
+		return nil // the others of this kustomization are fetched with it
+	}
 	if err != nil {
 		return fmt.Errorf("%s:%d: %s: fetching %s: %w", l.at, n.Line, field, RedactURL(raw), err)
 	}
@@ -229,12 +250,12 @@ func (l *localizer) fetch(raw string, folders bool) (string, error) {
 		return "", err
 	}
 	if ref.file != "" {
-		return l.k.mountFile(l.k.ctx, l.dir, ref)
+		return l.k.mountFile(l.dir, ref)
 	}
 	if !folders {
 		return "", fmt.Errorf("it is a repository, and a file is wanted here")
 	}
-	target, err := l.k.mountRemote(l.k.ctx, ref)
+	target, err := l.k.mountRemote(ref)
 	if err != nil {
 		return "", err
 	}

@@ -118,7 +118,7 @@ func (k *kustomizeFS) checkPlugin(at place, entry string) error {
 	if err != nil {
 		return err
 	}
-	inner.depth = k.depth + 1
+	inner.depth, inner.pauses = k.depth+1, k.pauses
 	m, err := inner.build()
 	if err != nil {
 		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))

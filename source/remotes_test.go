@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -350,6 +351,38 @@ func TestARemoteFileIsAskedForOnceALook(t *testing.T) {
 	}
 	if n := w.gets.Load(); n != 2 {
 		t.Errorf("%d requests, want 2: one, and the redirect", n)
+	}
+}
+
+// A build holds what all kustomizations of the process share, so nobody may wait for a server in one.
+func TestAServerThatStallsDelaysNoOtherKustomization(t *testing.T) {
+	w := newRemoteWorld(t, nil)
+	slow := commitTree(t, w.named(map[string]string{"app/kustomization.yaml": "resources: [FILES/stalls.yaml]\n"})).WithRemotes(w.remotes())
+	others := commitTree(t, map[string]string{
+		"own/kustomization.yaml":   "resources: [cm.yaml]\nopenapi: {path: schema.json}\n",
+		"own/schema.json":          `{"definitions": {}}`,
+		"own/cm.yaml":              configMap("own", "1"),
+		"plain/kustomization.yaml": "resources: [cm.yaml]\n",
+		"plain/cm.yaml":            configMap("plain", "1"),
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Render(context.Background(), slow, "app", Options{})
+		ended <- err
+	}()
+	for w.gets.Load() == 0 && len(ended) == 0 {
+		runtime.Gosched()
+	}
+	for _, dir := range []string{"own", "plain"} {
+		if _, err := Render(t.Context(), others, dir, Options{}); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if len(ended) > 0 {
+		t.Error("the others have waited for the server")
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "no answer within") {
+		t.Errorf("the server stalls: got %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	maxTotalBytes = 256 << 20
 	maxReads      = 50_000
 	maxObjects    = 50_000
-	maxCharts     = 50 // in one kustomization file
+	maxCharts     = 50 // in one render of a kustomization
 	maxLinks      = 40
 )
 

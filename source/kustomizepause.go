@@ -1,0 +1,55 @@
+package source
+
+import (
+	"errors"
+	gosync "sync"
+)
+
+// errPaused stops a build of kustomize for work that is done before the next one, which gets further.
+var errPaused = errors.New("the build of the kustomization waits for something")
+
+// pauses is the work that the builds of one render stop for. While a build runs, it holds what all kustomizations of the
+// process share; so what waits for a server or a child process is done between two builds.
+type pauses struct {
+	mu     gosync.Mutex
+	done   map[string]bool
+	todo   []func()
+	charts map[string]inflation // by kustomization
+	count  int                  // of charts
+}
+
+// first returns nil when the work of that name has been done, and else has it done after this build, which has to stop
+// with the error.
+func (p *pauses) first(name string, work func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done[name] {
+		return nil
+	}
+	p.todo = append(p.todo, func() {
+		work()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.done[name] = true
+	})
+	return errPaused
+}
+
+// work does what the last build stopped for, and reports whether there was anything.
+func (p *pauses) work() bool {
+	p.mu.Lock()
+	todo := p.todo
+	p.todo = nil
+	p.mu.Unlock()
+	for _, do := range todo {
+		do()
+	}
+	return len(todo) > 0
+}
+
+// again makes the file system as it was before the first build.
+func (k *kustomizeFS) again() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refused, k.schema, k.admitted, k.remoteCount = nil, schemaShared, 0, 0
+}
