@@ -1,18 +1,17 @@
 package source
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	gosync "sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/trueup/trueup/source/internal/manifest"
 	"github.com/trueup/trueup/source/internal/sops"
+	"github.com/trueup/trueup/source/mask"
 )
 
 // DecryptionKeys are the private keys that open files encrypted with SOPS. They never print what they are.
@@ -65,61 +64,18 @@ func (o *opener) open(name string, content []byte) ([]byte, error) {
 	return plain.Content, nil
 }
 
-// texts returns what was decrypted, the longest first, since one text may be a part of another.
+// texts returns what was decrypted.
 func (o *opener) texts() []string {
 	if o == nil {
 		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	texts := make([]string, 0, len(o.secrets))
-	for text := range o.secrets {
-		texts = append(texts, text)
-	}
-	slices.SortFunc(texts, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	return texts
+	return slices.Sorted(maps.Keys(o.secrets))
 }
 
 // hide takes out of an error what was decrypted: the libraries that read it repeat what they do not understand.
-func (o *opener) hide(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, secret := range o.texts() {
-		for _, form := range []string{secret, quoted(secret), base64.StdEncoding.EncodeToString([]byte(secret)), oneLine(secret)} {
-			if len(secret) > 3 && len(form) > 3 {
-				text = strings.ReplaceAll(text, form, "***")
-			}
-		}
-	}
-	if text == err.Error() {
-		return err
-	}
-	return &hiddenError{err, text}
-}
-
-// quoted returns a text as errors quote it, without the quotes.
-func quoted(text string) string {
-	text = strconv.Quote(text)
-	return text[1 : len(text)-1]
-}
-
-// oneLine returns a text as renderers say it in an error of one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-type hiddenError struct {
-	error
-	text string
-}
-
-func (e *hiddenError) Error() string { return e.text }
-func (e *hiddenError) Unwrap() error { return e.error }
+func (o *opener) hide(err error) error { return mask.New(o.texts()).Error(err) }
 
 // checkOpened returns an error for an object that is still encrypted: one that stands in a file with others, or that a
 // kustomization or a template has copied.

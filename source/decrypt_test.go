@@ -153,9 +153,21 @@ func TestNoErrorRepeatsWhatWasDecrypted(t *testing.T) {
 }
 
 func TestErrorsAreFreeOfSecretsInAnyForm(t *testing.T) {
-	o := &opener{secrets: map[string]bool{`pass"word\1`: true, "two  words": true, "line\none": true, "it": true}}
-	err := o.hide(errors.New(`it says pass"word\1, ` + fmt.Sprintf("%q, ", `pass"word\1`) + "two words, two  words, line\none, line one, cGFzcyJ3b3JkXDE=, " + `"line\none"`))
-	if want := `it says ***, "***", ***, ***, ***, ***, ***, "***"`; err.Error() != want {
+	o := &opener{secrets: map[string]bool{`pass"word\1`: true, "two  words": true, "line\none": true, "at": true}}
+	err := o.hide(errors.New(`that says pass"word\1, ` + fmt.Sprintf("%q, ", `pass"word\1`) + "two words, two  words, line\none, line one, cGFzcyJ3b3JkXDE=, " + `"line\none"`))
+	if want := `that says ***, "***", ***, ***, ***, ***, ***, "***"`; err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
+	}
+}
+
+func TestALongErrorIsShortenedAfterSecretsAreTakenOut(t *testing.T) {
+	secret := strings.Repeat("s3cret-", 100)
+	o := &opener{secrets: map[string]bool{secret: true}}
+	long := errors.New(strings.Repeat("x", maxErrorBytes-700) + secret + strings.Repeat("y", maxErrorBytes) + secret)
+	if text := shorten(o.hide(long)).Error(); strings.Contains(text, "s3cret") || !strings.HasSuffix(text, "yyy***") || len(text) > maxErrorBytes+len(" … ") {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
+	if short := errors.New("short"); shorten(short) != short {
+		t.Error("a short error is changed")
 	}
 }

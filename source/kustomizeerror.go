@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/source/internal/manifest"
+	"github.com/trueup/trueup/source/mask"
 )
 
 // kustomizeContent matches where kustomize's messages repeat what a file says. It may be the data of a Secret.
@@ -41,11 +42,7 @@ func (k *kustomizeFS) explain(err error) error {
 		}
 	}
 	text = kustomizeContent.ReplaceAllString(text, "$1$2$3$4$5$6$7$8$9$10$11")
-	for _, secret := range k.literals {
-		if len(secret) > 3 {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
+	text = mask.New(k.literals).Text(text)
 	for _, m := range k.mounts {
 		text = regexp.MustCompile(`(\.\./)*(\.\.)?`+regexp.QuoteMeta(m.root)).ReplaceAllLiteralString(text, m.label)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -90,7 +91,8 @@ func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendere
 	select {
 	case r := <-done:
 		if r.err != nil {
-			return nil, tree.opener.hide(r.err)
+			// What is secret goes first: a part of it would not be known again.
+			return nil, shorten(tree.opener.hide(r.err))
 		}
 		r.rendered.Inputs = rec.inputs()
 		r.rendered.Secrets = append(r.rendered.Secrets, tree.opener.texts()...)
@@ -98,6 +100,28 @@ func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendere
 	case <-ctx.Done():
 		return nil, fmt.Errorf("rendering %s: %w", dir, context.Cause(ctx))
 	}
+}
+
+// maxErrorBytes bounds what the error of a render says.
+const maxErrorBytes = 2000
+
+// A shortError is an error of which only the beginning and the end are told: templates that include one another tell of
+// each step.
+type shortError struct {
+	error
+	text string
+}
+
+func (e shortError) Error() string { return e.text }
+func (e shortError) Unwrap() error { return e.error }
+
+func shorten(err error) error {
+	const end = 600
+	text := err.Error()
+	if len(text) <= maxErrorBytes {
+		return err
+	}
+	return shortError{err, strings.ToValidUTF8(text[:maxErrorBytes-end]+" … "+text[len(text)-end:], "")}
 }
 
 // RenderDir renders the folder dir below root on disk. Nothing outside of root is read.

@@ -222,7 +222,7 @@ func (c *Controller) fail(l *look, step *Step, err error) *failure {
 	if advice := apply.Advice(class); advice != "" {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	err = l.snap.mask.error(err)
+	err = l.snap.mask.Error(err)
 	f := l.st.failures[step.ID]
 	if f == nil {
 		f = &failure{}

@@ -91,7 +91,7 @@ func (c *Controller) findCause(ctx context.Context, l *look) string {
 	if !slices.ContainsFunc(report.Chain, func(link why.Link) bool { return link.Stuck }) {
 		return ""
 	}
-	return l.snap.mask.text(report.Cause)
+	return l.snap.mask.Text(report.Cause)
 }
 
 // beside lists what is around one object: its pods and what makes them where it selects some, and the warnings of its

@@ -17,7 +17,7 @@ import (
 
 func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	set := func(kind string, ok metav1.ConditionStatus, reason, message string) {
-		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(l.snap.mask.text(message), 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
+		c := metav1.Condition{Type: kind, Status: ok, Reason: reason, Message: truncate(l.snap.mask.Text(message), 8*maxMessage), ObservedGeneration: l.app.Generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy()}
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 	switch {

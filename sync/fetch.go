@@ -13,6 +13,7 @@ import (
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/source/mask"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -194,11 +195,11 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 	if err != nil {
 		return err
 	}
-	secrets := newMask(out.secrets)
+	secrets := mask.New(out.secrets)
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	set, err := newDesiredSet(out.objects, key, app.Spec.Destination.Namespace, c.kinds)
 	if err != nil {
-		return secrets.error(err)
+		return secrets.Error(err)
 	}
 	// Kinds that are still unknown are no news.
 	if next.set == nil || next.versions != vars.versions || next.cluster != out.cluster || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {

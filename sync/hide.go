@@ -2,6 +2,8 @@ package sync
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/trueup/trueup/source/mask"
 )
 
 // Hide takes out of an object, as it is and as it would be, what the Application's variables have from Secrets. Where
@@ -17,20 +19,20 @@ func (c Change) Hide(live, next *unstructured.Unstructured) {
 	if next != nil {
 		after = next.Object
 	}
-	c.mask.hide(before, after)
+	hide(c.mask, before, after)
 }
 
 // hide works in place, from the outside in.
-func (m *mask) hide(before, after any) {
+func hide(m *mask.Mask, before, after any) {
 	switch next := after.(type) {
 	case map[string]any:
 		was, _ := before.(map[string]any)
 		for key := range next {
-			next[key], was = m.leaf(was, key, next[key])
+			next[key], was = leaf(m, was, key, next[key])
 		}
 		for key, value := range was {
 			if _, both := next[key]; !both {
-				was[key] = m.own(value)
+				was[key] = own(m, value)
 			}
 		}
 	case []any:
@@ -38,53 +40,53 @@ func (m *mask) hide(before, after any) {
 		for i, item := range next {
 			twin := twinOf(item, i, was)
 			if twin < 0 {
-				next[i] = m.own(item)
+				next[i] = own(m, item)
 				continue
 			}
 			pair := map[string]any{"": was[twin]}
-			next[i], pair = m.leaf(pair, "", item)
+			next[i], pair = leaf(m, pair, "", item)
 			was[twin] = pair[""]
 		}
 		for i := range was {
-			was[i] = m.own(was[i])
+			was[i] = own(m, was[i])
 		}
 	default:
-		m.own(before) // in place, where it is a map or a list
+		own(m, before) // in place, where it is a map or a list
 	}
 }
 
 // leaf hides a value of next, and with it what was there before. It returns the value, and before.
-func (m *mask) leaf(before map[string]any, key string, value any) (any, map[string]any) {
+func leaf(m *mask.Mask, before map[string]any, key string, value any) (any, map[string]any) {
 	text, ok := value.(string)
 	if !ok {
-		m.hide(before[key], value)
+		hide(m, before[key], value)
 		return value, before
 	}
-	shown := m.text(text)
+	shown := m.Text(text)
 	if old, had := before[key].(string); had && shown != text {
 		if old != text {
-			before[key], shown = masked+" (before)", shown+" (after)"
+			before[key], shown = mask.Hidden+" (before)", shown+" (after)"
 		} else {
 			before[key] = shown
 		}
 	} else if had {
-		before[key] = m.text(old)
+		before[key] = m.Text(old)
 	}
 	return shown, before
 }
 
 // own hides what a value itself has, and returns it.
-func (m *mask) own(value any) any {
+func own(m *mask.Mask, value any) any {
 	switch v := value.(type) {
 	case string:
-		return m.text(v)
+		return m.Text(v)
 	case map[string]any:
 		for key := range v {
-			v[key] = m.own(v[key])
+			v[key] = own(m, v[key])
 		}
 	case []any:
 		for i := range v {
-			v[i] = m.own(v[i])
+			v[i] = own(m, v[i])
 		}
 	}
 	return value

@@ -20,6 +20,7 @@ import (
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/source/mask"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -36,7 +37,7 @@ type Change struct {
 	// Managed are the live object's managed fields, which tell who changed what.
 	Managed []metav1.ManagedFieldsEntry
 
-	mask *mask
+	mask *mask.Mask
 }
 
 // Preview is what a sync of an Application would do.
@@ -56,7 +57,7 @@ type previewer struct {
 	input    Input
 	judge    judgeFunc
 	targets  map[diff.ID]string
-	mask     *mask // of what in set came from Secrets
+	mask     *mask.Mask // of what in set came from Secrets
 }
 
 // previewAtOnce bounds the requests that run at once.
@@ -154,7 +155,7 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 	preview.Changes = append(preview.Changes, extras...)
 	for i := range preview.Changes {
 		c := &preview.Changes[i]
-		c.mask, c.Err, c.Message = p.mask, p.mask.error(c.Err), p.mask.text(c.Message)
+		c.mask, c.Err, c.Message = p.mask, p.mask.Error(c.Err), p.mask.Text(c.Message)
 	}
 	return preview, nil
 }
@@ -166,11 +167,11 @@ func newPreviewer(ctx context.Context, clients *Clients, repositories *source.Re
 	}
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
 	p := &previewer{clients: clients, kinds: kinds, app: app, revision: commit, targets: map[diff.ID]string{}}
-	p.mask = newMask(rendered.Secrets)
+	p.mask = mask.New(rendered.Secrets)
 	p.writer = apply.NewWriter(clients.Dynamic, kinds, v1alpha1.FieldManager, previewAtOnce)
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	if p.set, err = newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, kinds); err != nil {
-		return nil, p.mask.error(err)
+		return nil, p.mask.Error(err)
 	}
 	policies, err := fieldPolicies(&app.Spec)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error) {
 	status := l.status(c.clock.Now())
 	c.explain(ctx, l, status)
-	l.snap.mask.status(status)
+	maskStatus(l.snap.mask, status)
 	c.metrics.state(l.key, l.st.steps)
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		return 0, err
@@ -155,7 +155,7 @@ func (c *Controller) progress(ctx context.Context, l *look, total int) func() {
 // running writes a running operation into the status. It is only news: that it fails is no reason to stop.
 func (c *Controller) running(ctx context.Context, l *look, message string) {
 	status := l.app.Status.DeepCopy()
-	status.OperationState = l.operation(v1alpha1.PhaseRunning, l.snap.mask.text(message))
+	status.OperationState = l.operation(v1alpha1.PhaseRunning, l.snap.mask.Text(message))
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		c.log.Debug("reporting progress", "application", l.key.String(), "error", err)
 	}
@@ -175,7 +175,7 @@ func (l *look) operation(phase v1alpha1.Phase, message string) *v1alpha1.Operati
 // announce tells each change of state once, as an Event on the Application.
 func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 	tell := func(kind, reason, action, message string) {
-		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(l.snap.mask.text(message), 900))
+		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(l.snap.mask.Text(message), 900))
 	}
 	old := &l.app.Status
 	begins := old.Sync.Status == "" && status.Sync.Status == v1alpha1.SyncUnknown // no news of an Application just made

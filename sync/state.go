@@ -9,6 +9,7 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/source/mask"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -47,7 +48,7 @@ type snapshot struct {
 	set        *DesiredSet
 	footprints []footprint // of the renders that set is from
 	versions   string      // of what the variables in set are from
-	mask       *mask       // of what in set came from Secrets
+	mask       *mask.Mask  // of what in set came from Secrets
 	warnings   []string    // of the renders that set is from
 	cluster    string      // digest of what the cluster serves, if it had a part in set
 	stops      stops       // of renders of failed

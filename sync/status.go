@@ -123,7 +123,7 @@ func (l *look) resource(s *Step) v1alpha1.ResourceStatus {
 	if s.Sync == v1alpha1.Synced && s.Reason != reasonByValue {
 		r.Reason, r.Message = s.Health.Reason, s.Health.Message
 	}
-	r.Message = truncate(l.snap.mask.text(r.Message), maxMessage)
+	r.Message = truncate(l.snap.mask.Text(r.Message), maxMessage)
 	return r
 }
 
@@ -141,12 +141,12 @@ func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
 			continue // new in Git
 		}
-		d := fieldDrift(s.ID, l.snap.mask.text(loss.Path.String()), loss.Owner, string(loss.Verdict), loss.Reason)
+		d := fieldDrift(s.ID, l.snap.mask.Text(loss.Path.String()), loss.Owner, string(loss.Verdict), loss.Reason)
 		d.HeldUntil, d.Times = l.st.heldUntil(s.Desired, loss, l.now)
 		out = append(out, d)
 	}
 	for _, e := range s.Comparison.Extras {
-		out = append(out, fieldDrift(s.ID, l.snap.mask.text(e.Path.String()), e.Owner, string(diff.Enforce), e.Reason()))
+		out = append(out, fieldDrift(s.ID, l.snap.mask.Text(e.Path.String()), e.Owner, string(diff.Enforce), e.Reason()))
 	}
 	return out
 }
@@ -268,7 +268,7 @@ func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now ti
 		}
 		code, message, l.deciding = c, step.ID.String(), step
 		if step.Health.Message != "" {
-			message += ": " + truncate(l.snap.mask.text(step.Health.Message), maxMessage)
+			message += ": " + truncate(l.snap.mask.Text(step.Health.Message), maxMessage)
 		}
 	}
 	if s.Health.Status != string(code) || s.Health.LastTransitionTime == nil {

@@ -142,28 +142,3 @@ func TestSecretVariablesAreNeverShown(t *testing.T) {
 		}
 	}
 }
-
-func TestMask(t *testing.T) {
-	m := newMask([]string{"hunter2", "hunter2-long", "80", `quo"ted`, "line\nbreak"})
-	for in, want := range map[string]string{
-		"":                                 "",
-		"nothing":                          "nothing",
-		`Invalid value: "hunter2": no`:     `Invalid value: "***": no`,
-		"xhunter2y hunter2-long":           "x***y ***",
-		"port 80 of 8080 and 80":           "port *** of 8080 and ***",
-		`Invalid value: "quo\"ted": no`:    `Invalid value: "***": no`,
-		`Invalid value: "line\nbreak": no`: `Invalid value: "***": no`,
-		"data aHVudGVyMg== is what it is":  "data *** is what it is",
-	} {
-		if got := m.text(in); got != want {
-			t.Errorf("text(%q) = %q, want %q", in, got, want)
-		}
-	}
-	err := fmt.Errorf("doing: %w", errRefused)
-	if got := m.error(err); got != err {
-		t.Errorf("an error without secrets is changed: %v", got)
-	}
-	if got := newMask(nil).text("hunter2"); got != "hunter2" {
-		t.Errorf("nothing to hide, yet: %s", got)
-	}
-}

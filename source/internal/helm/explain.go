@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
+
+	"github.com/trueup/trueup/source/mask"
 )
 
 var (
@@ -40,26 +42,12 @@ func (r *renderer) explain(err error) error {
 func (r *renderer) hide(template string, err error) error {
 	text := quotedTemplate.ReplaceAllString(err.Error(), `$1 (a text)`)
 	all := secretTemplate.MatchString(template)
-	hideIn := func(v any) {
-		for _, secret := range secrets(nil, v, all) {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	hideIn(r.given)
-	hideIn(r.chart.Values)
+	hidden := secrets(nil, r.given, all)
+	hidden = secrets(hidden, r.chart.Values, all)
 	if values, ok := r.top["Values"]; ok {
-		hideIn(asMap(values))
+		hidden = secrets(hidden, asMap(values), all)
 	}
-	return errors.New(shortened(strings.Join(strings.Fields(text), " ")))
-}
-
-// shortened leaves the middle of a long text out: templates that include one another tell of each step.
-func shortened(text string) string {
-	const most, end = 2000, 600
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-end]+" … "+text[len(text)-end:], "")
+	return errors.New(strings.Join(strings.Fields(mask.New(hidden).Text(text)), " "))
 }
 
 // secrets appends the texts below v that may be secret.

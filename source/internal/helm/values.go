@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v4/pkg/strvals"
 
 	"github.com/trueup/trueup/source/internal/sandbox"
+	"github.com/trueup/trueup/source/mask"
 )
 
 // values merges what was given besides the chart's own values, as `helm template` merges --values, --set, --set-string
@@ -44,7 +45,7 @@ func values(req Request, files sandbox.Files) (map[string]any, error) {
 				continue
 			}
 			if err := parse(p.Name+"="+escapeCommas(p.Value), merged); err != nil {
-				return nil, fmt.Errorf("setting helm.parameters %s: %w", p.Name, withoutValue(err, p.Value))
+				return nil, fmt.Errorf("setting helm.parameters %s: %w", p.Name, mask.New([]string{p.Value}).Error(err))
 			}
 		}
 	}
@@ -74,11 +75,4 @@ func escapeCommas(value string) string {
 		}
 		return comma[:len(comma)-1] + `\,`
 	})
-}
-
-func withoutValue(err error, value string) error {
-	if value == "" {
-		return err
-	}
-	return fmt.Errorf("%s", strings.ReplaceAll(err.Error(), value, "***"))
 }

@@ -40,12 +40,12 @@ func (o op) limit(output int64) int64 {
 	return maxText
 }
 
-// errorText returns the text of an error, as much of it as may be said.
+// errorText returns the text of an error, as much of its beginning and of its end as may be said.
 func errorText(err error) []byte {
 	text := err.Error()
 	if len(text) > maxText {
-		const mark = " …"
-		text = strings.ToValidUTF8(text[:maxText-len(mark)], "") + mark
+		const cut, half = " … ", maxText/2 - 4
+		text = strings.ToValidUTF8(text[:half], "") + cut + strings.ToValidUTF8(text[len(text)-half:], "")
 	}
 	return []byte(text)
 }
