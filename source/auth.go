@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,19 +22,24 @@ type Auth struct {
 	KnownHosts         []byte // SSH host keys, as in a known_hosts file
 	CA                 []byte // PEM certificates to trust besides the system's
 	Proxy              string // URL of the proxy for HTTP and HTTPS; by default what the environment says
+	PlainHTTP          bool   // talk to an OCI registry over http
 	GitHubApp          *GitHubApp
 	RedirectsWithin    []string // prefixes of URLs that HTTP servers may redirect to; none is anywhere
 }
 
-// authKeys are the keys that credentials are made of. They are those that Flux uses; proxy is Argo CD's.
+// authKeys are the keys that credentials are made of. They are those that Flux uses; proxy and insecureOCIForceHttp are
+// Argo CD's.
 var authKeys = []string{
 	"username", "password", "bearerToken", "identity", "known_hosts", "ca.crt", "proxy",
 	"githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppBaseURL",
+	plainHTTPKey,
 }
+
+const plainHTTPKey = "insecureOCIForceHttp"
 
 // AuthFromSecret returns the credentials in a Secret's data: username and password, bearerToken, identity (with password,
 // if it is encrypted) and known_hosts, ca.crt; githubAppID, githubAppInstallationID, githubAppPrivateKey and
-// githubAppBaseURL; proxy. It is an error if there is none of them: whoever names a Secret wants it to count.
+// githubAppBaseURL; proxy; insecureOCIForceHttp. It is an error if there is none of them: whoever names a Secret wants it to count.
 func AuthFromSecret(data map[string][]byte) (Auth, error) {
 	if !slices.ContainsFunc(authKeys, func(key string) bool { return len(data[key]) > 0 }) {
 		return Auth{}, fmt.Errorf("the Secret has none of the keys that hold credentials: set some of %s", strings.Join(authKeys, ", "))
@@ -58,6 +64,9 @@ func AuthFromSecret(data map[string][]byte) (Auth, error) {
 			return Auth{}, errors.New("the Secret has the key githubAppID: it needs githubAppInstallationID and githubAppPrivateKey too")
 		}
 	}
+	if err := a.plainHTTP(data); err != nil {
+		return Auth{}, err
+	}
 	switch {
 	case len(a.Identity) > 0 && len(a.KnownHosts) == 0:
 		return Auth{}, errors.New("the Secret has the key identity but not known_hosts: add the host's key, as `ssh-keyscan HOST` prints it")
@@ -69,6 +78,15 @@ func AuthFromSecret(data map[string][]byte) (Auth, error) {
 		return Auth{}, errors.New("the Secret has the key username but not password")
 	}
 	return a, nil
+}
+
+func (a *Auth) plainHTTP(data map[string][]byte) (err error) {
+	if text := string(data[plainHTTPKey]); text != "" {
+		if a.PlainHTTP, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("the Secret's key %s must be true or false", plainHTTPKey)
+		}
+	}
+	return nil
 }
 
 // IsZero reports whether there are no credentials, nor anything else to go by.

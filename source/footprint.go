@@ -56,7 +56,11 @@ func (f *Footprint) Holds(ctx context.Context, tree *Tree) bool {
 		if in.Kind == InputRemote || same != "" && strings.HasPrefix(in.Path, same) {
 			continue
 		}
-		if dir, ok := f.sameAbove(tree, in.Path); ok {
+		name := in.Path
+		if in.Kind == InputListing {
+			name += "/" // it is in the folder itself
+		}
+		if dir, ok := f.sameAbove(tree, name); ok {
 			same = dir + "/"
 			continue
 		}

@@ -20,8 +20,8 @@ import (
 // Helm says how a chart is rendered, in Argo CD's words. Of what sets the same value, the later of ValueFiles, Values,
 // ValuesObject, Parameters and FileParameters wins.
 type Helm struct {
-	// ValueFiles are relative to the chart, or to the root of the repository if they begin with a slash. They may be
-	// globs, in which ** also stands for folders.
+	// ValueFiles are relative to the chart, or to the root of the repository if they begin with a slash; the root of a
+	// packaged chart is its own folder. They may be globs, in which ** also stands for folders.
 	ValueFiles              []string
 	IgnoreMissingValueFiles bool
 	Values                  string         // YAML
@@ -71,6 +71,7 @@ func (h Helm) request(tree *Tree, dir string) (helm.Request, error) {
 	req := helm.Request{
 		Chart: dir, ReleaseName: cmp.Or(h.ReleaseName, "release-name"), Namespace: cmp.Or(h.Namespace, "default"),
 		KubeVersion: h.KubeVersion, APIVersions: h.APIVersions, SkipCRDs: h.SkipCRDs, SkipSchemaValidation: h.SkipSchemaValidation,
+		Packaged: tree.chart != "",
 	}
 	if h.Cluster != nil && (h.KubeVersion == "" || len(h.APIVersions) == 0) {
 		c, err := h.Cluster()
@@ -119,10 +120,14 @@ func besideChart(tree *Tree, dir, name string) (string, error) {
 	if clean, ok, err := tree.refPath(name); ok {
 		return clean, err
 	}
-	if path.IsAbs(name) {
+	if path.IsAbs(name) && tree.chart == "" {
 		return cleanPath(name)
 	}
-	return cleanPath(path.Join(dir, name))
+	clean, err := cleanPath(path.Join(dir, name))
+	if err == nil && tree.chart != "" && clean != tree.chart && !strings.HasPrefix(clean, tree.chart+"/") {
+		err = fmt.Errorf("%s leaves the chart", name)
+	}
+	return clean, err
 }
 
 // valueFiles returns the files that ValueFiles name, each once, in their order; what a glob matches in the order of names.

@@ -18,9 +18,15 @@ func (r *clones) touch(repo *repository) {
 	}
 }
 
-// Prune removes the clones that nobody has used for a while, by this process or an earlier one, and returns how many. It
-// makes the others wait while it does, for as long as removing files takes.
+// Prune removes the clones and charts that nobody has used for a while, by this process or an earlier one, and returns how
+// many. It makes the others wait while it does, for as long as removing files takes.
 func (r *clones) Prune(unused time.Duration) (removed int, err error) {
+	removed, err = r.pruneClones(unused)
+	charts, chartsErr := r.charts.store.Prune(unused)
+	return removed + charts, errors.Join(err, chartsErr)
+}
+
+func (r *clones) pruneClones(unused time.Duration) (removed int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	used := map[string]bool{}
@@ -39,7 +45,7 @@ func (r *clones) Prune(unused time.Duration) (removed int, err error) {
 	for _, d := range dirs {
 		dir := filepath.Join(r.dir, d.Name())
 		info, err := d.Info()
-		if err != nil || used[strings.TrimSuffix(dir, newSuffix)] || r.opts.Clock.Since(info.ModTime()) <= unused+time.Hour {
+		if err != nil || d.Name() == chartsFolder || used[strings.TrimSuffix(dir, newSuffix)] || r.opts.Clock.Since(info.ModTime()) <= unused+time.Hour {
 			continue
 		}
 		if err := os.RemoveAll(dir); err != nil {

@@ -256,17 +256,22 @@ func guardDial(hosts []string) func(ctx context.Context, network, address string
 		}
 		// Whoever is not named is the proxy that somebody has set.
 		if _, err := netip.ParseAddr(host); named && err != nil && host != "localhost" {
-			dialer.Control = func(_, address string, _ syscall.RawConn) error {
-				at, err := netip.ParseAddrPort(address)
-				if err != nil {
-					return err
-				}
-				if ip := at.Addr().Unmap(); ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-					return fmt.Errorf("%s has the address %s, which no server is to have that is not named by it", host, ip)
-				}
-				return nil
-			}
+			dialer.Control = noInnerAddress(host)
 		}
 		return dialer.DialContext(ctx, network, address)
+	}
+}
+
+// noInnerAddress refuses addresses of the machine itself, and link-local ones.
+func noInnerAddress(host string) func(network, address string, _ syscall.RawConn) error {
+	return func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if ip := at.Addr().Unmap(); ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+			return fmt.Errorf("%s has the address %s, which no server is to have that is not named by it", host, ip)
+		}
+		return nil
 	}
 }

@@ -66,11 +66,15 @@ type Rendered struct {
 }
 
 // Render returns the objects of a folder of a tree: a kustomization if it has a kustomization file, a chart if it has a
-// Chart.yaml, plain manifests otherwise. It reads only the tree, and only what it needs. The error names the file, and the line where there is one.
+// Chart.yaml, plain manifests otherwise; of the tree of a chart those of the chart, whatever dir is. It reads only the tree,
+// and only what it needs. The error names the file, and the line where there is one.
 // A cancelled context ends the wait for it.
 func Render(ctx context.Context, tree *Tree, dir string, opts Options) (*Rendered, error) {
 	rec := newRecorder()
 	tree = tree.recorded(rec).opened(opts.Decryption)
+	if tree.chart != "" {
+		dir = tree.chart
+	}
 	if err := tree.checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -142,11 +146,12 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 			err = fmt.Errorf("rendering %s: the renderer panicked on its content: %v", cmp.Or(dir, "."), p)
 		}
 	}()
-	file, err := kustomizationFile(tree, dir)
-	if err != nil {
-		return nil, err
+	file, isChart := "", false
+	if tree.chart == "" {
+		if file, err = kustomizationFile(tree, dir); err != nil {
+			return nil, err
+		}
 	}
-	isChart := false
 	if file == "" {
 		if isChart, err = tree.IsFile(path.Join(dir, chartFile)); err != nil {
 			return nil, err

@@ -43,8 +43,8 @@ type RepositoriesOptions struct {
 	OnFetch func(url string, d time.Duration, err error)
 }
 
-// Repositories are bare clones, one for each repository however many use it, below one folder. It may be used
-// concurrently. What it finds in the folder it goes on with; the folder must not be used by two at a time.
+// Repositories are bare clones, one for each repository however many use it, and archives of charts, below one folder. It may
+// be used concurrently. What it finds in the folder it goes on with; the folder must not be used by two at a time.
 type Repositories struct {
 	*clones
 	submodules SubmoduleAuth // nil switches submodules off
@@ -67,6 +67,7 @@ type clones struct {
 	tokens gitHubTokens
 
 	remoteFiles remoteFiles
+	charts      *charts
 
 	mu    gosync.Mutex
 	repos map[string]*repository
@@ -89,7 +90,9 @@ func NewRepositories(dir string, opts RepositoriesOptions) *Repositories {
 	if opts.OnFetch == nil {
 		opts.OnFetch = func(string, time.Duration, error) {}
 	}
-	return &Repositories{clones: &clones{dir: dir, opts: opts, tokens: gitHubTokens{clock: opts.Clock}, repos: map[string]*repository{}}}
+	c := &clones{dir: dir, opts: opts, tokens: gitHubTokens{clock: opts.Clock}, repos: map[string]*repository{}}
+	c.charts = newCharts(filepath.Join(dir, chartsFolder), &c.opts, &c.tokens)
+	return &Repositories{clones: c}
 }
 
 // A repository is one of Repositories. Its references are kept for each set of credentials, so that nobody learns from
@@ -223,10 +226,9 @@ func (r *repository) known(a access) bool {
 
 // share runs f once for all who ask for the same at the same time. f outlives the caller that started it, as others may
 // wait for it too; each caller waits no longer than its own context.
-func share[T any](ctx context.Context, r *repository, key string, f func(context.Context) (T, error)) (T, error) {
-	done := r.flights.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.opts.Timeout,
-			fmt.Errorf("no answer within %s", r.opts.Timeout))
+func share[T any](ctx context.Context, flights *singleflight.Group, timeout time.Duration, key string, f func(context.Context) (T, error)) (T, error) {
+	done := flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, fmt.Errorf("no answer within %s", timeout))
 		defer cancel()
 		v, err := f(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -254,7 +256,7 @@ func (r *repository) askRefs(ctx context.Context, a access, maxAge time.Duration
 		return asked.refs, nil
 	}
 	for {
-		asked, err := share(ctx, r, "refs "+a.key(), func(ctx context.Context) (askedRefs, error) { return r.askNow(ctx, a) })
+		asked, err := share(ctx, &r.flights, r.opts.Timeout, "refs "+a.key(), func(ctx context.Context) (askedRefs, error) { return r.askNow(ctx, a) })
 		if err != nil {
 			return nil, err
 		}
@@ -369,7 +371,7 @@ func (r *repository) resolveShort(ctx context.Context, a access, refs *remoteRef
 
 func (r *repository) fetch(ctx context.Context, a access, wants []plumbing.Hash, deep bool) error {
 	key := fmt.Sprintf("fetch %s %v %t", a.key(), wants, deep)
-	_, err := share(ctx, r, key, func(ctx context.Context) (struct{}, error) {
+	_, err := share(ctx, &r.flights, r.opts.Timeout, key, func(ctx context.Context) (struct{}, error) {
 		r.clone.fetchMu.Lock()
 		defer r.clone.fetchMu.Unlock()
 		start := r.opts.Clock.Now()

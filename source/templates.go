@@ -103,7 +103,7 @@ func segments(path string) []string {
 // withoutPort returns a host in lower case without the port that its scheme has anyway.
 func withoutPort(scheme, host string) string {
 	host = strings.ToLower(host)
-	if port := map[string]string{"https": ":443", "http": ":80", "ssh": ":22"}[scheme]; port != "" {
+	if port := map[string]string{"https": ":443", "oci": ":443", "http": ":80", "ssh": ":22"}[scheme]; port != "" {
 		host = strings.TrimSuffix(host, port)
 	}
 	return host
@@ -138,6 +138,10 @@ func Host(rawURL string) string {
 
 // HasPassword reports whether a repository's URL has credentials in it.
 func HasPassword(rawURL string) bool {
-	u, err := parseURL(rawURL)
-	return err == nil && u.password != ""
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return false
+	}
+	password, _ := u.User.Password()
+	return password != ""
 }

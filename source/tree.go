@@ -23,14 +23,15 @@ const (
 	maxLinks      = 40
 )
 
-// A Tree is a read-only view of the files of one commit, or of a folder on disk. Paths are relative to its root and use
+// A Tree is a read-only view of the files of one commit, of a chart, or of a folder on disk. Paths are relative to its root and use
 // slashes; "" and "." are the root. Symbolic links are followed inside the tree; one that leaves it is an error for
 // whoever follows it and no harm otherwise. Errors wrap fs.ErrNotExist where a path does not exist.
 //
 // A Tree may be used concurrently.
 type Tree struct {
 	repository string // "" for a folder on disk
-	name       string // the commit or the folder
+	name       string // the commit, the revision of the chart, or the folder
+	chart      string // the folder in it that has a chart and is all of it; "" else
 	files      files
 	others     string    // the commits of other sources that are in it
 	rec        *recorder // nil: do not record
@@ -66,7 +67,7 @@ func tooLarge(name string, size int64) error {
 	return fmt.Errorf("%s has %d MiB, more than the %d MiB that a file may have", name, size>>20, maxFileBytes>>20)
 }
 
-// Commit returns the commit the tree shows, or the folder it was opened from.
+// Commit returns the commit the tree shows, the revision of the chart, or the folder it was opened from.
 func (t *Tree) Commit() string { return t.name }
 
 // recorded returns a view of the same tree that notes in r what is read through it.

@@ -40,7 +40,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	}
 	switch {
 	case l.snap.renderErr != nil:
-		set(v1alpha1.ConditionRendered, metav1.ConditionFalse, "RenderFailed", fmt.Sprintf("commit %.7s: %v", l.snap.failed, l.snap.renderErr))
+		set(v1alpha1.ConditionRendered, metav1.ConditionFalse, "RenderFailed", fmt.Sprintf("%s: %v", revisionName(l.snap.failed), l.snap.renderErr))
 	case l.snap.set == nil && l.snap.verifyErr != nil:
 		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotVerified", "nothing has been verified yet")
 	case l.snap.set == nil:
@@ -102,7 +102,7 @@ func signedBy(signatures []v1alpha1.SignatureStatus) string {
 
 func renderedMessage(s *snapshot) string {
 	message := objectCount(len(s.set.Objects))
-	for _, w := range s.warnings {
+	for _, w := range slices.Concat(s.warnings, s.republished) {
 		message += "; warning: " + w
 	}
 	return message

@@ -280,7 +280,7 @@ func (c *Controller) applicationChanged(old, app *v1alpha1.Application) {
 func (c *Controller) templateChanged(t source.Template) {
 	for _, app := range c.applications() {
 		sources, _ := app.Spec.AllSources()
-		if slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return s.SecretRef == nil && t.Covers(s.RepoURL) }) {
+		if slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return s.SecretRef == nil && t.Covers(repositoryURL(s)) }) {
 			c.fetches.Add(types.NamespacedName{Namespace: app.Namespace, Name: app.Name})
 		}
 	}

@@ -22,6 +22,14 @@ func TestApplicationsThatCannotBeAreRefusedWithAReason(t *testing.T) {
 		"a URL without a scheme":        {"a", "source: {repoURL: git.example.com/shop}", "must be an https, http, ssh or file URL, or user@host:path"},
 		"a URL that runs a program":     {"a", "source: {repoURL: 'ext::sh -c id', path: app}", "must be an https, http, ssh or file URL, or user@host:path"},
 		"no URL":                        {"a", "source: {path: app}", "spec.source.repoURL: Required value"},
+		"a registry without a chart":    {"a", "source: {repoURL: 'oci://registry.example.com/charts'}", "that of a chart repository or registry needs chart"},
+		"a chart in Git":                {"a", "source: {repoURL: 'git@git.example.com:shop.git', chart: shop}", "repoURL must be an https, http or oci URL, or registry/path, where there is a chart"},
+		"a chart with a path":           {"a", "source: {repoURL: 'https://charts.example.com', chart: shop, path: app}", "a chart is not in Git: path, ref, directory, kustomize, verify and submodules do not go with it"},
+		"a chart with verify":           {"a", "source: {repoURL: 'https://charts.example.com', chart: shop, verify: {secretRef: {name: keys}}}", "a chart is not in Git"},
+		"a chart with submodules":       {"a", "source: {repoURL: 'https://charts.example.com', chart: shop, submodules: false}", "a chart is not in Git"},
+		"a chart with kustomize":        {"a", "source: {repoURL: 'https://charts.example.com', chart: shop, kustomize: {namePrefix: a-}}", "a chart is not in Git"},
+		"a chart with ref":              {"a", "sources: [{repoURL: 'https://charts.example.com', chart: shop, ref: values}, {repoURL: 'https://charts.example.com', chart: shop}]", "a chart is not in Git"},
+		"a chart whose name climbs":     {"a", "source: {repoURL: 'https://charts.example.com', chart: ../shop}", "spec.source.chart"},
 		"no source":                     {"a", "destination: {namespace: a}", "set exactly one of source and sources"},
 		"directory and kustomize":       {"a", "source: {repoURL: https://git.example.com/shop.git, directory: {recurse: true}, kustomize: {namePrefix: a-}}", "a source is a directory, a kustomization or a chart: set only one of directory, kustomize and helm"},
 		"a misspelt field":              {"a", "source: " + good + "\n  syncPolicy: {automatd: {}}", `unknown field "spec.syncPolicy.automatd"`},
@@ -40,6 +48,10 @@ func TestApplicationsThatCannotBeAreRefusedWithAReason(t *testing.T) {
 	}
 	for name, url := range map[string]string{"https": "https://git.example.com/shop.git", "scp": "git@git.example.com:shop.git", "ssh": "ssh://git@git.example.com:2222/shop.git", "file": "file:///srv/shop.git"} {
 		manifest := fmt.Sprintf("apiVersion: trueup.dev/v1alpha1\nkind: Application\nmetadata: {name: %s}\nspec: {source: {repoURL: %q, path: ./apps/..shop}}\n", name, url)
+		cluster.Kubectl(t, manifest, "-n", ns, "apply", "-f", "-")
+	}
+	for name, url := range map[string]string{"repo": "https://charts.example.com", "oci": "oci://registry.example.com:5000/team/charts", "bare": "registry.example.com:5000/team/charts", "host": "registry.example.com"} {
+		manifest := fmt.Sprintf("apiVersion: trueup.dev/v1alpha1\nkind: Application\nmetadata: {name: chart-%s}\nspec: {source: {repoURL: %q, chart: shop, path: '', targetRevision: 1.x}}\n", name, url)
 		cluster.Kubectl(t, manifest, "-n", ns, "apply", "-f", "-")
 	}
 }

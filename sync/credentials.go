@@ -32,7 +32,7 @@ func (l login) explain(err error) error {
 // credential template for it.
 func (r *reader) login(ctx context.Context, namespace string, src v1alpha1.Source) (login, error) {
 	if src.SecretRef == nil {
-		return r.templateLogin(ctx, src.RepoURL)
+		return r.templateLogin(ctx, repositoryURL(src))
 	}
 	const what = "the repository's credentials"
 	data, err := r.secret(ctx, namespace, src.SecretRef.Name, what)
@@ -71,7 +71,9 @@ func (r *reader) secret(ctx context.Context, namespace, name, what string) (map[
 	return secret.Data, nil
 }
 
-func wantsSubmodules(src v1alpha1.Source) bool { return src.Submodules == nil || *src.Submodules }
+func wantsSubmodules(src v1alpha1.Source) bool {
+	return src.Chart == "" && (src.Submodules == nil || *src.Submodules)
+}
 
 // submoduleAuth decides about the submodules of a source. Whoever can push to the repository chooses their URLs: so the
 // agent talks only to the server of the repository itself, to those that it has credentials for, and to those that its

@@ -125,6 +125,11 @@ func (c *Controller) look(ctx context.Context, app *v1alpha1.Application, old *s
 		return c.fallBack(ctx, app, next)
 	}
 	next.stops = stops{}
+	if old != nil && !slices.Equal(old.republished, next.republished) {
+		for _, what := range next.republished {
+			c.log.Warn("a chart's version is not what it was", "application", app.Namespace+"/"+app.Name, "warning", what)
+		}
+	}
 	return next
 }
 
@@ -188,7 +193,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 		return err
 	}
 	if known && hold(ctx, next.footprints, trees) {
-		next.commits, next.signatures = at, signatures(picks)
+		next.take(picks)
 		return nil
 	}
 	out, err := c.reader.render(ctx, app, picks, trees, vars)
@@ -205,8 +210,18 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 	if next.set == nil || next.versions != vars.versions || next.cluster != out.cluster || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
 		next.set, next.footprints, next.mask, next.warnings, next.cluster = set, out.footprints, secrets, out.warnings(), out.cluster
 	}
-	next.commits, next.versions, next.signatures = at, vars.versions, signatures(picks)
+	next.versions = vars.versions
+	next.take(picks)
 	return nil
+}
+
+// take notes which picks the set is from.
+func (s *snapshot) take(picks []*picked) {
+	at := commits(picks)
+	if !slices.Equal(s.commits, at) {
+		s.republished = republished(s.commits, picks)
+	}
+	s.commits, s.signatures = at, signatures(picks)
 }
 
 func renderOptions(app *v1alpha1.Application, s v1alpha1.Source) (source.Options, error) {

@@ -48,7 +48,7 @@ func (c *Controller) hooked(e webhook.Event) bool {
 
 func concerns(e webhook.Event, app *v1alpha1.Application) bool {
 	sources, _ := app.Spec.AllSources()
-	return slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return e.Matches(s.RepoURL) })
+	return slices.ContainsFunc(sources, func(s v1alpha1.Source) bool { return s.Chart == "" && e.Matches(s.RepoURL) })
 }
 
 // relay tells the leader of the calls that came here, until ctx is done.

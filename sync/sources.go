@@ -88,7 +88,6 @@ func (r *reader) resolve(ctx context.Context, app *v1alpha1.Application, revisio
 	if len(revisions) != 0 && len(revisions) != len(sources) {
 		return nil, fmt.Errorf("the Application has %d sources, and %d revisions are given", len(sources), len(revisions))
 	}
-	type question struct{ url, secret, revision string }
 	answers := map[question]source.Revision{}
 	var picks []*picked
 	for i, src := range sources {
@@ -101,17 +100,11 @@ func (r *reader) resolve(ctx context.Context, app *v1alpha1.Application, revisio
 			return nil, p.named(err)
 		}
 		p.repositories = r.repositoriesOf(src, login)
-		q := question{url: src.RepoURL, revision: src.TargetRevision}
-		if src.SecretRef != nil {
-			q.secret = src.SecretRef.Name
-		}
-		if wantsSubmodules(src) {
-			q.url += " with submodules"
-		}
+		q := questionOf(src)
 		// Two paths of one revision are of one commit, also while somebody pushes.
 		revision, ok := answers[q]
 		if !ok {
-			if revision, err = p.repositories.Resolve(ctx, src.RepoURL, login.auth, src.TargetRevision, maxAge); err != nil {
+			if revision, err = p.resolve(ctx, login.auth); err != nil {
 				return nil, p.named(login.explain(err))
 			}
 			answers[q] = revision
@@ -120,6 +113,24 @@ func (r *reader) resolve(ctx context.Context, app *v1alpha1.Application, revisio
 		picks = append(picks, p)
 	}
 	return picks, nil
+}
+
+// A question is what a server is asked for one source.
+type question struct {
+	url, secret, revision string
+	chart                 source.Chart
+	submodules            bool
+}
+
+func questionOf(src v1alpha1.Source) question {
+	q := question{url: src.RepoURL, revision: src.TargetRevision, submodules: wantsSubmodules(src)}
+	if src.Chart != "" {
+		q.chart = chartOf(src)
+	}
+	if src.SecretRef != nil {
+		q.secret = src.SecretRef.Name
+	}
+	return q
 }
 
 // A verifyError says that a revision is not signed by anyone who may, or that this cannot be told.
@@ -159,7 +170,7 @@ func verifyMode(v *v1alpha1.Verify) v1alpha1.VerifyMode {
 func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, error) {
 	var trees []*source.Tree
 	for _, p := range picks {
-		tree, err := p.repositories.Tree(ctx, p.src.RepoURL, p.revision.Commit)
+		tree, err := p.tree(ctx)
 		if err != nil {
 			return nil, p.named(err)
 		}

@@ -53,8 +53,10 @@ type snapshot struct {
 	cluster    string      // digest of what the cluster serves, if it had a part in set
 	stops      stops       // of renders of failed
 	signatures []v1alpha1.SignatureStatus
-	fetchErr   error // why Git could not be read, last time
-	verifyErr  error // why failed is not signed as it has to be
+	// republished says which charts changed under their version when commits last changed.
+	republished []string
+	fetchErr    error // why Git could not be read, last time
+	verifyErr   error // why failed is not signed as it has to be
 	// renderErr says why failed, a newer commit than those in use, gives no list of objects.
 	renderErr error
 	failed    string

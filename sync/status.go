@@ -218,7 +218,7 @@ func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
 		return
 	}
 	commit := l.snap.revision()
-	s.Sync.Revision, s.Sync.ShortRevision, s.Sync.Revisions = commit, commit[:min(7, len(commit))], l.snap.revisions()
+	s.Sync.Revision, s.Sync.ShortRevision, s.Sync.Revisions = commit, v1alpha1.ShortRevision(commit), l.snap.revisions()
 	if l.snap.signatures != nil || !l.verifies() {
 		s.Sync.Signatures = l.snap.signatures // else it is the revision that was verified before a restart
 	}
@@ -340,7 +340,7 @@ func (l *look) unread() error {
 	case l.snap.verifyErr != nil:
 		return l.snap.verifyErr
 	case l.snap.renderErr != nil:
-		return fmt.Errorf("commit %.7s: %w", l.snap.failed, l.snap.renderErr)
+		return fmt.Errorf("%s: %w", revisionName(l.snap.failed), l.snap.renderErr)
 	}
 	return nil
 }

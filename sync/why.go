@@ -84,8 +84,9 @@ func GatherWhy(ctx context.Context, clients *Clients, kinds *apply.Kinds, app *v
 
 // whyApplication is what the status says of Git.
 func whyApplication(app *v1alpha1.Application) why.Application {
+	src := *app.Spec.MainSource()
 	a := why.Application{
-		Namespace: app.Namespace, Name: app.Name, RepoURL: source.RedactURL(app.Spec.MainSource().RepoURL), Revision: app.Status.Sync.ShortRevision,
+		Namespace: app.Namespace, Name: app.Name, RepoURL: source.RedactURL(repositoryURL(src)), Chart: src.Chart, Revision: app.Status.Sync.ShortRevision,
 	}
 	for kind, step := range map[string]*why.Step{v1alpha1.ConditionFetched: &a.Fetch, v1alpha1.ConditionVerified: &a.Verify, v1alpha1.ConditionRendered: &a.Render} {
 		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -93,7 +94,7 @@ func whyApplication(app *v1alpha1.Application) why.Application {
 		}
 	}
 	if a.Render.Error != "" || a.Verify.Error != "" {
-		a.Revision = cmp.Or(app.Status.Sync.FailedRevision[:min(7, len(app.Status.Sync.FailedRevision))], a.Revision)
+		a.Revision = cmp.Or(v1alpha1.ShortRevision(app.Status.Sync.FailedRevision), a.Revision)
 	}
 	return a
 }

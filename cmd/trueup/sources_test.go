@@ -15,9 +15,10 @@ func TestSourcesAndSignaturesAreShown(t *testing.T) {
 	app.Spec.Sources = []v1alpha1.Source{
 		{RepoURL: "https://ada:hunter2@git.example.com/shop.git", Path: "prod", TargetRevision: "main"},
 		{RepoURL: "https://git.example.com/values.git", Ref: "values"},
+		{RepoURL: "https://ada:hunter2@charts.example.com", Chart: "redis", TargetRevision: "~1.4"},
 	}
 	app.Status.Sync = v1alpha1.SyncStatus{
-		Revision: strings.Repeat("a", 40), Revisions: []string{strings.Repeat("a", 40), strings.Repeat("b", 40)},
+		Revision: strings.Repeat("a", 40), Revisions: []string{strings.Repeat("a", 40), strings.Repeat("b", 40), "1.4.2@sha256:" + strings.Repeat("c", 64)},
 		Signatures: []v1alpha1.SignatureStatus{{Source: "sources[0]", Mode: "Tag", Signer: "Ada, PGP key 1234"}},
 	}
 	var out strings.Builder
@@ -25,8 +26,20 @@ func TestSourcesAndSignaturesAreShown(t *testing.T) {
 	contains(t, out.String(),
 		"Source 0     https://git.example.com/shop.git, path prod at main, which is aaaaaaa\n",
 		"Source 1     https://git.example.com/values.git, as $values at HEAD, which is bbbbbbb\n",
+		"Source 2     https://charts.example.com, chart redis, version ~1.4, which is 1.4.2\n",
 		"Signed       sources[0] Tag by Ada, PGP key 1234\n")
 	absent(t, out.String(), "hunter2")
+
+	app.Spec = v1alpha1.ApplicationSpec{Source: v1alpha1.Source{RepoURL: "registry.example.com/charts", Chart: "redis"}}
+	app.Status.Sync = v1alpha1.SyncStatus{Revision: "1.4.2@sha256:" + strings.Repeat("c", 64)}
+	out.Reset()
+	describe(&out, palette(false), app)
+	contains(t, out.String(), "Repository   registry.example.com/charts\n", "Chart        redis, version *\n", "with 1.4.2")
+	for revision, want := range map[string]string{"": "", "abc": "abc", "sha256:" + strings.Repeat("c", 64): "sha256:ccccccc"} {
+		if got := shortRevision(revision); got != want {
+			t.Errorf("%q in short is %q, want %q", revision, got, want)
+		}
+	}
 }
 
 // TestWhatTheAgentWouldReadIsReadTheSame renders and compares with variables, several sources and credential templates,

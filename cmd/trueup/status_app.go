@@ -71,6 +71,9 @@ func sourceRows(app *v1alpha1.Application) []headRow {
 	sources, _ := app.Spec.AllSources()
 	if len(sources) == 1 {
 		src := sources[0]
+		if src.Chart != "" {
+			return []headRow{{"Repository", source.RedactURL(src.RepoURL)}, {"Chart", chartWords(src)}}
+		}
 		return []headRow{
 			{"Repository", source.RedactURL(src.RepoURL)},
 			{"Path", cmp.Or(src.Path, ".") + " at " + cmp.Or(src.TargetRevision, "HEAD")},
@@ -78,20 +81,31 @@ func sourceRows(app *v1alpha1.Application) []headRow {
 	}
 	var rows []headRow
 	for i, src := range sources {
-		text := source.RedactURL(src.RepoURL)
-		if src.IsRendered() {
-			text += ", path " + cmp.Or(src.Path, ".")
-		}
-		if src.Ref != "" {
-			text += ", as $" + src.Ref
-		}
-		text += " at " + cmp.Or(src.TargetRevision, "HEAD")
+		text := source.RedactURL(src.RepoURL) + sourceWords(src)
 		if commits := app.Status.Sync.Revisions; len(commits) == len(sources) {
 			text += ", which is " + shortRevision(commits[i])
 		}
 		rows = append(rows, headRow{fmt.Sprintf("Source %d", i), text})
 	}
 	return rows
+}
+
+// sourceWords say what of a repository a source is.
+func sourceWords(src v1alpha1.Source) (text string) {
+	if src.Chart != "" {
+		return ", chart " + chartWords(src)
+	}
+	if src.IsRendered() {
+		text += ", path " + cmp.Or(src.Path, ".")
+	}
+	if src.Ref != "" {
+		text += ", as $" + src.Ref
+	}
+	return text + " at " + cmp.Or(src.TargetRevision, defaultTarget(&src))
+}
+
+func chartWords(src v1alpha1.Source) string {
+	return src.Chart + ", version " + cmp.Or(src.TargetRevision, defaultTarget(&src))
 }
 
 // join joins what there is of texts, with commas.

@@ -28,11 +28,19 @@ func listTable(apps []*v1alpha1.Application, wide bool) *table {
 		if wide {
 			src := app.Spec.MainSource()
 			row = append(row, cell{text: lastSync(app)}, cell{text: source.RedactURL(src.RepoURL)},
-				cell{text: cmp.Or(src.Path, ".")}, cell{text: cmp.Or(src.TargetRevision, "HEAD")})
+				cell{text: cmp.Or(src.Path, src.Chart, ".")}, cell{text: cmp.Or(src.TargetRevision, defaultTarget(src))})
 		}
 		t.add(append(row, cell{text: message(app)})...)
 	}
 	return t
+}
+
+// defaultTarget is what a source follows that says nothing.
+func defaultTarget(src *v1alpha1.Source) string {
+	if src.Chart != "" {
+		return "*"
+	}
+	return "HEAD"
 }
 
 // changeRow is a row that stands alone, below earlier ones.
@@ -81,7 +89,7 @@ func firstLine(text string) string {
 	return line
 }
 
-func shortRevision(revision string) string { return revision[:min(7, len(revision))] }
+func shortRevision(revision string) string { return v1alpha1.ShortRevision(revision) }
 
 func lastSync(app *v1alpha1.Application) string {
 	op := app.Status.OperationState

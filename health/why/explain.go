@@ -49,6 +49,17 @@ func (w *walk) stuck(next, format string, args ...any) {
 	w.report.Chain[len(w.report.Chain)-1].Stuck = true
 }
 
+// lookup is the command with which a person sees whether a repository answers.
+func lookup(app Application) string {
+	switch {
+	case app.Chart == "":
+		return "git ls-remote " + app.RepoURL
+	case strings.HasPrefix(app.RepoURL, "oci://"):
+		return "helm show chart " + app.RepoURL + "/" + app.Chart
+	}
+	return "helm show chart " + app.Chart + " --repo " + app.RepoURL
+}
+
 func (w *walk) application(subject Ref) {
 	ref := Ref{Group: "trueup.dev", Kind: "Application", Namespace: w.app.Namespace, Name: w.app.Name}
 	w.link(ref, time.Time{}, "%s", revision(w.app.Revision))
@@ -56,7 +67,7 @@ func (w *walk) application(subject Ref) {
 	switch target, ok := w.choose(subject); {
 	case subject == (Ref{}) && w.app.Fetch.Error != "":
 		w.link(Ref{Kind: "Repository", Name: w.app.RepoURL}, w.app.Fetch.Since, "fetch: %s", w.app.Fetch.Error)
-		w.stuck("git ls-remote "+w.app.RepoURL, "%s cannot be fetched: %s", w.app.RepoURL, w.app.Fetch.Error)
+		w.stuck(lookup(w.app), "%s cannot be fetched: %s", w.app.RepoURL, w.app.Fetch.Error)
 	case subject == (Ref{}) && w.app.Verify.Error != "":
 		w.link(Ref{Kind: "Revision", Name: w.app.Revision}, w.app.Verify.Since, "verify: %s", w.app.Verify.Error)
 		w.stuck("git verify-commit "+w.app.Revision, "revision %s is refused: %s", w.app.Revision, w.app.Verify.Error)

@@ -43,6 +43,7 @@ type Snapshot struct {
 type Application struct {
 	Namespace, Name string
 	RepoURL         string // without credentials
+	Chart           string // in RepoURL; "" for Git
 	Revision        string
 	Fetch           Step
 	Verify          Step // of a signature

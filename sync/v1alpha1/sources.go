@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // AllSources returns the sources, one or several, and what to call each in messages: nothing where there is only one.
 // They must not be changed.
@@ -23,4 +26,18 @@ func (s *ApplicationSpec) MainSource() *Source {
 		return &s.Source
 	}
 	return &s.Sources[0]
+}
+
+// ShortRevision returns as much of a revision as people need: seven characters of a commit, the version of a chart, or the
+// beginning of its digest where the version is not known.
+func ShortRevision(revision string) string {
+	const digest = "sha256:"
+	if version, _, ok := strings.Cut(revision, "@"+digest); ok {
+		return version
+	}
+	n := 7
+	if strings.HasPrefix(revision, digest) {
+		n += len(digest)
+	}
+	return revision[:min(n, len(revision))]
 }

@@ -84,13 +84,13 @@ type ApplicationStatus struct {
 type SyncStatus struct {
 	// +optional
 	Status SyncCode `json:"status,omitempty"`
-	// Revision is the commit compared with; of several sources that of the first.
+	// Revision is the commit compared with; of a chart it is version@sha256:digest; of several sources that of the first.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 	// Revisions are the commits of several sources, in the order of spec.sources.
 	// +optional
 	Revisions []string `json:"revisions,omitempty"`
-	// ShortRevision is its first seven characters.
+	// ShortRevision is its first seven characters; of a chart it is the version.
 	// +optional
 	ShortRevision string `json:"shortRevision,omitempty"`
 	// SyncedRevision is the commit of the last sync that went through whole.

@@ -106,28 +106,38 @@ type HealthRule struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Source is one path at one revision of a Git repository.
+// Source is one path at one revision of a Git repository, or one chart of a chart repository or OCI registry.
 //
+// +kubebuilder:validation:XValidation:rule="has(self.chart) || self.repoURL.matches('^(https?|ssh|git\\\\+ssh|file)://.+') || self.repoURL.matches('^[^:/]+@[^:/]+:.+')",message="repoURL must be an https, http, ssh or file URL, or user@host:path; that of a chart repository or registry needs chart"
+// +kubebuilder:validation:XValidation:rule="!has(self.chart) || self.repoURL.matches('^(https?|oci)://.+') || self.repoURL.matches('^[^:/@]+(:[0-9]+)?(/[^:@]*)?$')",message="repoURL must be an https, http or oci URL, or registry/path, where there is a chart"
+// +kubebuilder:validation:XValidation:rule="!has(self.chart) || ![has(self.path) && size(self.path) > 0, has(self.ref), has(self.directory), has(self.kustomize), has(self.verify), has(self.submodules)].exists(x, x)",message="a chart is not in Git: path, ref, directory, kustomize, verify and submodules do not go with it"
 // +kubebuilder:validation:XValidation:rule="[has(self.directory), has(self.kustomize), has(self.helm)].filter(x, x).size() <= 1",message="a source is a directory, a kustomization or a chart: set only one of directory, kustomize and helm"
 type Source struct {
-	// RepoURL is the repository: an https, http, ssh or file URL, or user@host:path.
+	// RepoURL is the repository: an https, http, ssh or file URL, or user@host:path; for a chart, the https or http URL of a
+	// chart repository, or oci://registry/path, or registry/path for the same.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|ssh|git\\\\+ssh|file)://.+') || self.matches('^[^:/]+@[^:/]+:.+')",message="must be an https, http, ssh or file URL, or user@host:path"
 	RepoURL string `json:"repoURL"`
+	// Chart is the name of a chart in a chart repository or registry, in place of a path in Git.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
+	Chart string `json:"chart,omitempty"`
 	// Path is the folder in the repository, relative to its root; "." or empty is the root.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be relative to the repository's root"
 	// +kubebuilder:validation:XValidation:rule="!self.split('/').exists(p, p == '..')",message="must not contain '..'"
 	Path string `json:"path,omitempty"`
-	// TargetRevision is a branch, a tag, a commit, a semver range of tags, or HEAD (the default).
+	// TargetRevision is a branch, a tag, a commit, a semver range of tags, or HEAD (the default). For a chart it is a
+	// version, a semver range (the highest version that is no prerelease by default) or version@sha256:digest, in a registry
+	// also a tag or sha256:digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	TargetRevision string `json:"targetRevision,omitempty"`
 	// SecretRef names a Secret beside the Application with the repository's credentials: username and password,
 	// bearerToken, identity and known_hosts, a GitHub App's githubAppID, githubAppInstallationID and githubAppPrivateKey,
-	// ca.crt or proxy. Without it the agent's credential templates are asked: Secrets in its namespace with the label
+	// ca.crt, proxy or insecureOCIForceHttp. Without it the agent's credential templates are asked: Secrets in its namespace with the label
 	// trueup.dev/secret-type: repo-creds, whose key url is a prefix of the repository's.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`

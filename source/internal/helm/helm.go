@@ -15,6 +15,7 @@ import (
 // A Request says what to render. Paths are those of the Files that come with it.
 type Request struct {
 	Chart      string   // the folder of the chart
+	Packaged   bool     // it comes from an archive, so nothing can be added to it
 	Values     []Values // besides the chart's own; later ones win
 	Parameters []Parameter
 	// FileParameters set a value to the content of a file.

@@ -166,7 +166,7 @@ func missing(c *chart.Chart) []*chart.Dependency {
 }
 
 // checkWhole returns an error that names what is missing of a chart's dependencies.
-func checkWhole(dir string, c *chart.Chart) error {
+func checkWhole(req Request, c *chart.Chart) error {
 	var names []string
 	for _, dep := range missing(c) {
 		name := dep.Name
@@ -181,8 +181,11 @@ func checkWhole(dir string, c *chart.Chart) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: the dependencies %s are not in charts/: run `helm dependency build %s` and commit what it makes",
-		path.Join(dir, "Chart.yaml"), strings.Join(names, ", "), or(dir, "."))
+	hint := fmt.Sprintf("run `helm dependency build %s` and commit what it makes", or(req.Chart, "."))
+	if req.Packaged {
+		hint = "the chart was packaged without them; whoever publishes it has to run `helm dependency build` first"
+	}
+	return fmt.Errorf("%s: the dependencies %s are not in charts/: %s", path.Join(req.Chart, "Chart.yaml"), strings.Join(names, ", "), hint)
 }
 
 func or(s, otherwise string) string {

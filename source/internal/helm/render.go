@@ -30,7 +30,7 @@ func render(req Request, files sandbox.Files) (*Answer, error) {
 	if c.Metadata.Type == "library" {
 		return nil, fmt.Errorf("%s is a library chart: it has nothing to apply; use it as a dependency", path.Join(req.Chart, "Chart.yaml"))
 	}
-	if err := checkWhole(req.Chart, c); err != nil {
+	if err := checkWhole(req, c); err != nil {
 		return nil, err
 	}
 	r := renderer{req: req, files: files, chart: c, cluster: usesCluster(c)}
