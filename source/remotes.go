@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	gosync "sync"
 	"syscall"
 	"time"
@@ -240,6 +241,14 @@ func (a Auth) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// metadataServers are where clouds tell the secrets of a machine, besides the link-local addresses: EC2 and GCE by IPv6, and
+// Alibaba Cloud.
+var metadataServers = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200")}
+
+func isServer(ip netip.Addr) bool {
+	return !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !ip.IsUnspecified() && !ip.IsMulticast() && !slices.Contains(metadataServers, ip.WithZone(""))
+}
+
 // guardDial returns a dialer that keeps away from addresses that no name of a server should have: those of the machine
 // itself, and link-local ones, where clouds tell their secrets; unless it is asked for that very address, or for localhost.
 func guardDial(hosts []string) func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -269,7 +278,7 @@ func noInnerAddress(host string) func(network, address string, _ syscall.RawConn
 		if err != nil {
 			return err
 		}
-		if ip := at.Addr().Unmap(); ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+		if ip := at.Addr().Unmap(); !isServer(ip) {
 			return fmt.Errorf("%s has the address %s, which no server is to have that is not named by it", host, ip)
 		}
 		return nil

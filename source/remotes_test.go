@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -391,6 +392,14 @@ func TestNamesOfServersDoNotLeadToTheMachineItself(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:1", "localhost:1"} {
 		if _, err := dial(t.Context(), "tcp", address); err == nil || strings.Contains(err.Error(), "no server is to have") {
 			t.Errorf("%s: got %v", address, err)
+		}
+	}
+	for address, want := range map[string]bool{
+		"10.1.2.3": true, "192.0.2.1": true, "fd12::1": true, "2001:db8::1": true,
+		"127.0.0.2": false, "::1": false, "::": false, "169.254.169.254": false, "fe80::1%eth0": false, "fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false,
+	} {
+		if got := isServer(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: got %t", address, got)
 		}
 	}
 	// The name of this machine is no name of a Git server that leads to the loopback by chance.
