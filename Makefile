@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # Go's ./... leaves folders called testdata out. The two left out here are modules of their own.
-HELPERS := $(addprefix ./,$(patsubst %/,%,$(sort $(filter-out testdata/cluster/ testdata/sops/,$(dir $(wildcard testdata/*/*.go))))))
+HELPERS := $(addprefix ./,$(patsubst %/,%,$(sort $(filter-out testdata/cluster/ testdata/oracles/,$(dir $(wildcard testdata/*/*.go))))))
 PACKAGES := ./... $(HELPERS)
 CLUSTER := go run -C testdata/cluster .
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -14,7 +14,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
-.PHONY: help demo build test sops lint bench soak verify generate cluster clean
+.PHONY: help demo build test oracles lint bench soak verify generate cluster clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,14 +31,15 @@ test: ## Run all tests, against a real control plane, with the race detector
 	go vet $(PACKAGES)
 	$(CLUSTER) exec -C '$(CURDIR)' -- go test -race -timeout 30m $(PACKAGES)
 
-sops: ## Hold what is decrypted against the library of SOPS, which takes minutes to build the first time
-	cd testdata/sops && go vet . && go test .
+oracles: ## Hold what is decrypted against SOPS itself and charts against Helm, which take minutes to build the first time
+	cd testdata/oracles && go vet ./... && go test ./...
 
 lint: ## Check the format and the code
 	@unformatted=$$(gofmt -l .); if [[ -n $$unformatted ]]; then echo "Run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet $(PACKAGES)
 	$(STATICCHECK) $(PACKAGES)
 	cd testdata/cluster && $(STATICCHECK) .
+	cd testdata/oracles && go list -test -deps ./... >/dev/null # else a forgotten go mod tidy is told only by what is built last
 
 bench: ## Run the benchmarks, against a real control plane
 	$(CLUSTER) exec -C '$(CURDIR)' -- go test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES)
@@ -51,7 +52,7 @@ generate: ## Write the generated files again
 
 verify: generate ## Check that the generated files are up to date, then lint and test everything
 	@git diff --exit-code || { echo "The generated files are out of date: commit what make generate has changed."; exit 1; }
-	$(MAKE) lint test sops
+	$(MAKE) lint test oracles
 
 cluster: ## Run a Kubernetes control plane until Ctrl-C
 	$(CLUSTER)

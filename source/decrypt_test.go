@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sealedFile returns a file that SOPS has encrypted: see the root's testdata/sops.
+// sealedFile returns a file that SOPS has encrypted: see the root's testdata/oracles/sops.
 func sealedFile(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("internal/sops/testdata", name))

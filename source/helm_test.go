@@ -374,3 +374,13 @@ func TestWhatAChartInAKustomizationMakesUpIsKnown(t *testing.T) {
 		t.Errorf("%s\n%v", d, o.Object["metadata"])
 	}
 }
+
+func writeFile(t testing.TB, name string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

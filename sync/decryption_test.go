@@ -9,7 +9,7 @@ import (
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
-// sealed returns a file that SOPS has encrypted, or a key for it: see testdata/sops at the root.
+// sealed returns a file that SOPS has encrypted, or a key for it: see testdata/oracles/sops at the root.
 func sealed(t testing.TB, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "source", "internal", "sops", "testdata", name))

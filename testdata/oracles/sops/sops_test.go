@@ -1,5 +1,5 @@
-// Package sops holds Trueup's reading of encrypted files against the library of SOPS itself. It is a Go module of its own,
-// because that library brings the clients of several clouds with it.
+// Package sops holds Trueup's reading of encrypted files against the library of SOPS itself, which brings the clients of
+// several clouds with it.
 package sops
 
 import (
@@ -31,7 +31,7 @@ import (
 )
 
 // fixtures are files encrypted by the library, which the tests of the main module read. TRUEUP_FIXTURES=1 writes them.
-const fixtures = "../../source/internal/sops/testdata"
+const fixtures = "../../../source/internal/sops/testdata"
 
 // keys are a pair of each kind.
 type keys struct {

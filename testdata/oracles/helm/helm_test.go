@@ -1,4 +1,5 @@
-package source
+// Package helm holds what charts render to against Helm itself.
+package helm
 
 import (
 	"bytes"
@@ -19,7 +20,14 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"sigs.k8s.io/yaml"
+
+	"github.com/trueup/trueup/source"
 )
+
+func TestMain(m *testing.M) {
+	source.Main()
+	os.Exit(m.Run())
+}
 
 // chartCase is one file of testdata/charts, written to a folder.
 type chartCase struct {
@@ -32,8 +40,8 @@ type chartOptions struct {
 	IgnoreMissingValueFiles bool
 	Values                  string
 	ValuesObject            map[string]any
-	Parameters              []HelmParameter
-	FileParameters          []HelmParameter
+	Parameters              []source.HelmParameter
+	FileParameters          []source.HelmParameter
 	ReleaseName             string
 	Namespace               string
 	KubeVersion             string
@@ -44,8 +52,8 @@ type chartOptions struct {
 	HelmFiles []string // what ValueFiles come to, for Helm
 }
 
-func (o chartOptions) ours() Options {
-	return Options{Helm: Helm{
+func (o chartOptions) ours() source.Options {
+	return source.Options{Helm: source.Helm{
 		ValueFiles: o.ValueFiles, IgnoreMissingValueFiles: o.IgnoreMissingValueFiles, Values: o.Values, ValuesObject: o.ValuesObject, Parameters: o.Parameters,
 		FileParameters: o.FileParameters, ReleaseName: o.ReleaseName, Namespace: o.Namespace, KubeVersion: o.KubeVersion, APIVersions: o.APIVersions,
 		SkipCRDs: o.SkipCRDs, SkipSchemaValidation: o.SkipSchemaValidation,
@@ -181,7 +189,7 @@ func sortedObjects(t *testing.T, objects []map[string]any) []map[string]any {
 	return objects
 }
 
-func ourObjects(t *testing.T, rendered *Rendered) []map[string]any {
+func ourObjects(t *testing.T, rendered *source.Rendered) []map[string]any {
 	t.Helper()
 	var out []map[string]any
 	for _, o := range rendered.Objects {
@@ -209,7 +217,7 @@ func TestChartsAreHelms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := readChartCase(t, name)
 			want, _ := helmTemplate(t, c)
-			rendered, err := RenderDir(t.Context(), c.dir, "chart", c.options.ours())
+			rendered, err := source.RenderDir(t.Context(), c.dir, "chart", c.options.ours())
 			if err != nil {
 				t.Fatal(err)
 			}
