@@ -141,7 +141,7 @@ func explainChart(err error, a chartAccess) error {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		err = transport.ErrAuthenticationRequired
 	case errors.Is(err, errdef.ErrNotFound):
-		err = fmt.Errorf("%w: the registry has no %s in %s; some registries also say so to those who may not read it", ErrRevision, a.Name, RedactURL(a.Repository))
+		err = fmt.Errorf("%w: the registry has no such chart or version; some registries also say so to those who may not read it", ErrRevision)
 	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
 		err = transport.ErrAuthenticationRequired
 	case errors.As(err, &answer):

@@ -185,6 +185,44 @@ func (r *replacing) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write([]byte(strings.ReplaceAll(string(b), r.old, r.new)))
 }
 
+// TestARegistryThatRedirects has its blobs on another server, as most registries in clouds do.
+func TestARegistryThatRedirects(t *testing.T) {
+	storage := chartserver.New(t, chartserver.Options{TLS: true})
+	s := chartserver.New(t, chartserver.Options{TLS: true, Username: "ada", Password: "pw"})
+	archive := shopChart("1.0.0", "one")
+	storage.Publish("shop", "1.0.0", archive)
+	digest := s.Push("shop", "1.0.0", archive)
+	s.Intercept(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if strings.Contains(req.URL.Path, "/blobs/") {
+				http.Redirect(w, req, storage.URL()+"/shop-1.0.0.tgz?signature=hush", http.StatusTemporaryRedirect)
+				return
+			}
+			next.ServeHTTP(w, req)
+		})
+	})
+	auth := Auth{CA: s.CA(), Username: "ada", Password: "pw"}
+	c := Chart{Repository: s.OCIURL(), Name: "shop"}
+	if got := resolvedChart(t, NewRepositories(t.TempDir(), RepositoriesOptions{}), c, auth, "1.0.0"); got != "1.0.0@sha256:"+digest {
+		t.Errorf("got %s", got)
+	}
+	if logins := storage.Logins(); len(logins) > 0 {
+		t.Errorf("the storage was shown %q", logins)
+	}
+	storage.Intercept(func(http.Handler) http.Handler { return http.NotFoundHandler() })
+	_, err := NewRepositories(t.TempDir(), RepositoriesOptions{}).ResolveChart(t.Context(), c, auth, "1.0.0", 0)
+	if err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("a blob that is gone: %v", err)
+	}
+	storage.Intercept(func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	})
+	_, err = NewRepositories(t.TempDir(), RepositoriesOptions{}).ResolveChart(t.Context(), c, auth, "1.0.0", 0)
+	if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "503 Service Unavailable") {
+		t.Errorf("storage that is broken: %v", err)
+	}
+}
+
 func TestWhatIsInARegistryAndNoChart(t *testing.T) {
 	s := chartserver.New(t, chartserver.Options{})
 	s.Push("image", "1.0.0", []byte("x"), "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -195,7 +233,7 @@ func TestWhatIsInARegistryAndNoChart(t *testing.T) {
 		"image":   `it is no chart: the manifest is a "application/vnd.oci.image.manifest.v1+json" with layers "application/vnd.oci.image.layer.v1.tar+gzip"`,
 		"old":     "",
 		"large":   "the archive has 21 MiB, more than the 20 MiB that one may have",
-		"missing": "the registry has no missing in " + s.OCIURL(),
+		"missing": "revision not found: the registry has no such chart or version",
 		"UPPER":   "are no name of a repository in a registry",
 	} {
 		_, err := r.ResolveChart(t.Context(), Chart{Repository: s.OCIURL(), Name: name}, plain, "1.0.0", 0)

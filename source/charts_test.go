@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	gosync "sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/trueup/trueup/source/internal/chart"
 	"github.com/trueup/trueup/testdata/chartserver"
 )
 
@@ -299,6 +303,66 @@ func TestChartsOnOtherServers(t *testing.T) {
 	s.Publish("shop", "6.0.0", archive)
 	if err := resolve("6.0.0", true); err != nil || len(open.Logins()) > 0 {
 		t.Errorf("redirected: %v, logins %q", err, open.Logins())
+	}
+}
+
+func TestManyAskAtOnce(t *testing.T) {
+	s := chartserver.New(t, chartserver.Options{})
+	for _, name := range []string{"shop", "bakery"} {
+		s.Publish(name, "1.0.0", shopChart("1.0.0", name))
+	}
+	s.Push("shop", "1.0.0", shopChart("1.0.0", "pushed"))
+	release := make(chan struct{})
+	s.Intercept(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			<-release
+			next.ServeHTTP(w, req)
+		})
+	})
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+	var all gosync.WaitGroup
+	for i := range 30 {
+		c := Chart{Repository: []string{s.URL(), s.URL(), s.OCIURL()}[i%3], Name: []string{"shop", "bakery", "shop"}[i%3]}
+		all.Go(func() {
+			if _, err := r.ResolveChart(t.Context(), c, plain, "1.0.0", time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// Whoever comes later than the answers finds them, and whoever comes before waits for them.
+	close(release)
+	all.Wait()
+	requests := s.Requests()
+	slices.Sort(requests)
+	if len(requests) != 6 {
+		t.Errorf("an index, two archives, and the three of a registry should be asked for once each: %q", requests)
+	}
+	if first, again := r.charts.mustUnpack(t, s, "shop"), r.charts.mustUnpack(t, s, "shop"); first != again {
+		t.Error("an archive that is in use is unpacked again")
+	}
+}
+
+func (c *charts) mustUnpack(t *testing.T, s *chartserver.Server, name string) *chart.Archive {
+	t.Helper()
+	a, err := c.unpack(chartserver.Digest(s.File(name + "-1.0.0.tgz")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestChartsThroughAProxy(t *testing.T) {
+	s := chartserver.New(t, chartserver.Options{Username: "ada", Password: "pw"})
+	digest := s.Publish("shop", "1.0.0", shopChart("1.0.0", "one"))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		// The one that knows where charts.example.com is.
+		(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host = Host(s.URL()) }}).ServeHTTP(w, req)
+	}))
+	t.Cleanup(proxy.Close)
+	c := Chart{Repository: "http://charts.example.com/charts", Name: "shop"}
+	auth := Auth{Username: "ada", Password: "pw", Proxy: proxy.URL}
+	if got := resolvedChart(t, NewRepositories(t.TempDir(), RepositoriesOptions{}), c, auth, ""); got != "1.0.0@sha256:"+digest {
+		t.Errorf("got %s", got)
 	}
 }
 

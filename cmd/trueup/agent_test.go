@@ -155,6 +155,18 @@ func TestTheOneApplicationIsMadeWithoutForce(t *testing.T) {
 		t.Errorf("-want +got:\n%s", d)
 	}
 
+	cfg.Single.Name, cfg.Single.Repo, cfg.Single.Path, cfg.Single.Chart, cfg.Single.Revision = "chart", "registry.example.com/charts", "", "shop", "1.x"
+	if _, err := e.setUpSingle(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if app, err = e.Applications(e.namespace).Get(t.Context(), "chart", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want.Source = v1alpha1.Source{RepoURL: "registry.example.com/charts", Chart: "shop", TargetRevision: "1.x", SecretRef: &v1alpha1.SecretReference{Name: "git"}}
+	if d := cmp.Diff(want, app.Spec); d != "" {
+		t.Errorf("a chart (-want +got):\n%s", d)
+	}
+
 	e.createApp(t, "theirs")
 	cfg.Single.Name = "theirs"
 	_, err = e.setUpSingle(t.Context(), cfg)

@@ -32,6 +32,7 @@ type agentConfig struct {
 type singleConfig struct {
 	Repo      string // the repository; empty if Applications come from the cluster
 	Path      string
+	Chart     string // in place of a path, where the repository has charts
 	Revision  string
 	Namespace string // for objects that name none
 	Name      string // of the Application; empty is after the repository
@@ -73,9 +74,10 @@ func (c *agentConfig) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&c.Single.Repo, "repo", "", "sync this repository: makes one Application, without any YAML")
 	flags.StringVar(&c.Single.Path, "path", "", "with --repo: folder in the repository (default: its root)")
-	flags.StringVar(&c.Single.Revision, "revision", "", "with --repo: branch, tag, commit or range of versions (default: HEAD)")
+	flags.StringVar(&c.Single.Chart, "chart", "", "with --repo: chart in a chart repository or OCI registry, in place of a path in Git")
+	flags.StringVar(&c.Single.Revision, "revision", "", "with --repo: branch, tag, commit or range of versions (default: HEAD, or a chart's highest version)")
 	flags.StringVarP(&c.Single.Namespace, "namespace", "n", "", "with --repo: namespace for objects that name none; made where it is missing")
-	flags.StringVar(&c.Single.Name, "name", "", "with --repo: name of the Application (default: the repository's)")
+	flags.StringVar(&c.Single.Name, "name", "", "with --repo: name of the Application (default: the chart's or the repository's)")
 	flags.StringVar(&c.Single.Secret, "secret", "", "with --repo: name of the Secret with the repository's credentials, in the Application's namespace")
 	flags.BoolVar(&c.Single.Prune, "prune", false, "with --repo: delete what is no longer in Git")
 	flags.BoolVar(&c.Single.SelfHeal, "self-heal", true, "with --repo: put back what others change")
@@ -122,7 +124,7 @@ func (s *singleConfig) validate() error {
 		key string
 		set bool
 	}{
-		{"path", s.Path != ""}, {"revision", s.Revision != ""}, {"namespace", s.Namespace != ""},
+		{"path", s.Path != ""}, {"chart", s.Chart != ""}, {"revision", s.Revision != ""}, {"namespace", s.Namespace != ""},
 		{"name", s.Name != ""}, {"secret", s.Secret != ""}, {"prune", s.Prune}, {"self-heal", !s.SelfHeal},
 	} {
 		if setting.set {
@@ -162,12 +164,12 @@ func checkSubdomain(key, value string) error {
 	return nil
 }
 
-// findApplicationName returns the name of the one Application: as it is set, or after the repository.
+// findApplicationName returns the name of the one Application: as it is set, or after the chart or the repository.
 func (s *singleConfig) findApplicationName() (string, error) {
 	if s.Name != "" {
 		return s.Name, nil
 	}
-	base := strings.TrimSuffix(strings.TrimRight(s.Repo, "/"), ".git")
+	base := cmp.Or(s.Chart, strings.TrimSuffix(strings.TrimRight(s.Repo, "/"), ".git"))
 	base = base[strings.LastIndexAny(base, "/:")+1:]
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -9,16 +9,17 @@ import (
 )
 
 func TestTheApplicationIsNamedAfterItsRepository(t *testing.T) {
-	for sentence, c := range map[string]struct{ repo, name, want string }{
+	for sentence, c := range map[string]struct{ repo, chart, name, want string }{
 		"a URL's last part, without .git":        {repo: "https://git.example.com/team/shop.git", want: "shop"},
 		"a slash at the end is no part":          {repo: "https://git.example.com/team/shop/", want: "shop"},
 		"user@host:path, without a slash":        {repo: "git@git.example.com:shop.git", want: "shop"},
 		"capitals and dots become what names do": {repo: "https://git.example.com/My.Shop_2", want: "my-shop-2"},
 		"a name that is set wins":                {repo: "https://git.example.com/shop", name: "web", want: "web"},
+		"a chart's last part":                    {repo: "https://charts.example.com", chart: "team/Shop", want: "shop"},
 		"nothing to take a name from":            {repo: "https://git.example.com/___.git", want: ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := (&singleConfig{Repo: c.repo, Name: c.name}).findApplicationName()
+			got, err := (&singleConfig{Repo: c.repo, Chart: c.chart, Name: c.name}).findApplicationName()
 			if got != c.want || (err != nil) != (c.want == "") {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}

@@ -38,6 +38,9 @@ func (s *singleConfig) application(namespace string) (*unstructured.Unstructured
 	if s.Path != "" {
 		source["path"] = s.Path
 	}
+	if s.Chart != "" {
+		source["chart"] = s.Chart
+	}
 	if s.Revision != "" {
 		source["targetRevision"] = s.Revision
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trueup/trueup/sync/v1alpha1"
+	"github.com/trueup/trueup/testdata/chartserver"
 	"github.com/trueup/trueup/testdata/gitserver"
 )
 
@@ -76,4 +77,32 @@ func TestWhatTheAgentWouldReadIsReadTheSame(t *testing.T) {
 	absent(t, out, "hunter2")
 	_, errOut := e.run(t, 1, "render", "shop", "-n", e.namespace, "--revision", "main")
 	contains(t, errOut, "has 2 sources, and a revision is of one")
+}
+
+func TestAChartIsRenderedAndExplainedWithNoAgentAround(t *testing.T) {
+	e := newEnv(t)
+	s := chartserver.New(t, chartserver.Options{Username: "ada", Password: "analytical-engine"})
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		s.Publish("shop", version, chartserver.Archive(map[string]string{
+			"shop/Chart.yaml": "apiVersion: v2\nname: shop\nversion: " + version + "\n", "shop/templates/a.yaml": configMap("a", "v{{ .Chart.Version }}"),
+		}))
+	}
+	e.kube.Kubectl(t, "", "-n", e.namespace, "create", "secret", "generic", "login", "--from-literal=username=ada", "--from-literal=password=analytical-engine")
+	app := &v1alpha1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "shop"}}
+	app.SetGroupVersionKind(v1alpha1.ApplicationKind)
+	app.Spec.Destination.Namespace = e.namespace
+	app.Spec.Source = v1alpha1.Source{RepoURL: s.URL(), Chart: "shop", SecretRef: &v1alpha1.SecretReference{Name: "login"}}
+	if _, err := e.Applications(e.namespace).Create(t.Context(), app, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := e.run(t, 0, "render", "shop", "-n", e.namespace)
+	contains(t, out, "key: v1.1.0")
+	out, _ = e.run(t, 0, "render", "shop", "-n", e.namespace, "--revision", "~1.0")
+	contains(t, out, "key: v1.0.0")
+	out, _ = e.run(t, 0, "render", "shop", "-n", e.namespace, "--inputs")
+	hasLine(t, out, `^file +shop/Chart.yaml$`)
+	out, _ = e.run(t, 1, "diff", "shop", "-n", e.namespace)
+	contains(t, out, "(shop/templates/a.yaml:1)\n", "+  key: v1.1.0\n")
+	_, errOut := e.run(t, 1, "render", "shop", "-n", e.namespace, "--revision", "3.0.0")
+	contains(t, errOut, "there is no version 3.0.0: it has 1.1.0, 1.0.0")
 }

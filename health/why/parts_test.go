@@ -81,3 +81,15 @@ func BenchmarkExplain(b *testing.B) {
 		Explain(s, now)
 	}
 }
+
+func TestLookup(t *testing.T) {
+	for want, app := range map[string]Application{
+		"git ls-remote https://git.example.com/shop.git":              {RepoURL: "https://git.example.com/shop.git"},
+		"helm show chart shop --repo https://charts.example.com":      {RepoURL: "https://charts.example.com", Chart: "shop"},
+		"helm show chart oci://registry.example.com/team/charts/shop": {RepoURL: "oci://registry.example.com/team/charts", Chart: "shop"},
+	} {
+		if got := lookup(app); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
