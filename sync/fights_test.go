@@ -244,7 +244,7 @@ func TestClaimedObjectsAreRefused(t *testing.T) {
 func TestFieldPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	commit := w.git.Commit(map[string]string{"shop/own.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: own, annotations: {trueup.dev/yield: .data.mode}}, data: {mode: production, level: low}}", "shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n  query: first\n"}, "first")
+	commit := w.git.Commit(map[string]string{"shop/tuned.yaml": strings.ReplaceAll(configMap, "settings", "tuned"), "shop/own.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: own, annotations: {trueup.dev/yield: .data.mode}}, data: {mode: production, level: low}}", "shop/settings.yaml": configMap + "  size: small\n  level: low\n  note: first\n  query: first\n"}, "first")
 	group := ""
 	w.app("shop", func(app *v1alpha1.Application) {
 		app.Spec.FieldPolicies = []v1alpha1.FieldPolicy{
@@ -252,13 +252,25 @@ func TestFieldPolicies(t *testing.T) {
 			{Kind: "ConfigMap", Name: "sett*", Paths: []string{"/data/level"}, Policy: v1alpha1.PolicyHold},
 			{Kind: "ConfigMap", Paths: []string{".data.note"}, Policy: v1alpha1.PolicyCreateOnly},
 		}
-		app.Spec.IgnoreDifferences = []v1alpha1.IgnoreDifference{{Kind: "ConfigMap", JSONPointers: []string{"/data/size"}}, {Kind: "ConfigMap", JQPathExpressions: []string{`.data | to_entries[] | select(.key == "none")`, `.data["query"]`}}}
+		app.Spec.IgnoreDifferences = []v1alpha1.IgnoreDifference{{Kind: "ConfigMap", JSONPointers: []string{"/data/size"}}, {Kind: "ConfigMap", JQPathExpressions: []string{`.data | to_entries[] | select(.key == "none")`, `.data["query"]`}}, {Kind: "ConfigMap", Name: "tuned", ManagedFieldsManagers: []string{"tuner"}}}
 	})
 	w.until("shop", synced(commit))
 	patch := `{"data":{"mode":"theirs","level":"theirs","size":"theirs","note":"theirs","query":"theirs"}}`
 	if _, err := w.clients.Kube.CoreV1().ConfigMaps(w.ns).Patch(context.Background(), "settings", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "some-operator"}); err != nil {
 		t.Fatal(err)
 	}
+	// All fields of a manager, and no field of another.
+	w.write("tuner", "tuned", "theirs")
+	w.until("shop", func(app *v1alpha1.Application) error {
+		for _, d := range app.Status.Drift {
+			if d.Name == "tuned" && d.Manager == "tuner" && d.Decision == "Yield" && strings.Contains(d.Reason, "spec.ignoreDifferences[2]") {
+				return nil
+			}
+		}
+		return fmt.Errorf("want the field left to tuner, got %+v", app.Status.Drift)
+	})
+	w.write("another-operator", "tuned", "broken")
+	w.eventually("production", func() string { return w.setting("tuned") })
 	// What an object says of itself holds for that object alone, and for that field alone.
 	w.write("some-operator", "own", "theirs")
 	w.eventually("theirs low", func() string {
