@@ -43,7 +43,7 @@ func (c Comparison) Untangle(config map[string]any, live *unstructured.Unstructu
 		if slices.ContainsFunc(c.Extras, func(e Extra) bool { return e.Path.Equals(l.Path) }) {
 			continue
 		}
-		if d := (DecidedLoss{l, Decide(l, ctx)}); d.Verdict != Enforce {
+		if d := l.decided(ctx); d.Verdict != Enforce {
 			held = append(held, d)
 			continue
 		}
@@ -168,7 +168,7 @@ func (u *untangler) items(field []string, want, have []any, n node, path fieldpa
 		}
 		v := valueAt(have[at], field)
 		same := slices.ContainsFunc(want, func(item any) bool { return reflect.DeepEqual(valueAt(item, field), v) })
-		if n.isOwn(pe) && n.ownerOf(pe) != (Owner{}) || same == (v != nil) {
+		if n.isOwn(pe) && len(n.ownersOf(pe)) > 0 || same == (v != nil) {
 			u.add(pe, n, path, append(slices.Clip(pointer), strconv.Itoa(at)))
 		}
 	}
@@ -205,24 +205,24 @@ func (u *untangler) others(want, have map[string]any, n node, path fieldpath.Pat
 			continue
 		}
 		pe := fieldpath.FieldNameElement(name)
-		if _, isMap := v.(map[string]any); n.ownerOf(pe) != (Owner{}) || maps && isMap {
+		if _, isMap := v.(map[string]any); len(n.ownersOf(pe)) > 0 || maps && isMap {
 			u.add(pe, n, path, append(slices.Clip(pointer), name))
 		}
 	}
 }
 
 func (u *untangler) add(pe fieldpath.PathElement, n node, path fieldpath.Path, pointer []string) {
-	l := Loss{Path: append(slices.Clip(path), pe), Pointer: pointer, Owner: n.ownerOf(pe)}
+	l := Loss{Path: append(slices.Clip(path), pe), Pointer: pointer}
+	l.Owner, l.others = latest(n.ownersOf(pe))
 	if !left(l.Path) && !slices.ContainsFunc(u.found, func(have Loss) bool { return have.Path.Equals(l.Path) }) {
 		u.found = append(u.found, l)
 	}
 }
 
-// ownerOf returns who else owns pe or something below it; the zero Owner is nobody.
-func (n node) ownerOf(pe fieldpath.PathElement) Owner {
-	owners := slices.DeleteFunc(slices.Clone(n.foreign), func(c claim) bool {
+// ownersOf returns who else owns pe or something below it.
+func (n node) ownersOf(pe fieldpath.PathElement) []claim {
+	return slices.DeleteFunc(slices.Clone(n.foreign), func(c claim) bool {
 		_, below := c.set.Children.Get(pe)
 		return !below && !c.set.Members.Has(pe)
 	})
-	return latest(owners)
 }

@@ -114,7 +114,7 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	held := false
 	walked := walk(config, fields)
 	for _, l := range walked.losses {
-		d := DecidedLoss{l, Decide(l, c)}
+		d := l.decided(c)
 		if d.Verdict != Enforce {
 			if l.empty && l.Owner == (Owner{}) {
 				continue // nobody's, and not ours to list: see maybeOurs
@@ -198,7 +198,7 @@ func (c Comparison) Contest(config map[string]any, o Observed, conflicts []Confl
 	c.Losses, c.leaveOut = slices.Clip(c.Losses), slices.Clip(c.leaveOut)
 	for _, conflict := range conflicts {
 		l := fields.contested(config, conflict)
-		d := DecidedLoss{l, Decide(l, ctx)}
+		d := l.decided(ctx)
 		if !slices.ContainsFunc(c.Losses, func(have DecidedLoss) bool { return have.Path.Equals(l.Path) }) {
 			c.Losses = append(c.Losses, d)
 		}
@@ -292,7 +292,7 @@ func (c *Comparison) release(config map[string]any, fields Fields, ctx Context) 
 	}
 	for p := range fields.own.All() {
 		pointer, ok := fields.pointer(config, p)
-		if undeclared := !ok && IsReplicas(p); !undeclared && !handsOver(Loss{Path: p, Pointer: pointer}, ctx) {
+		if undeclared := !ok && IsReplicas(p); !undeclared && !handsOver(Loss{Path: p, Pointer: fields.way(config, p)}, ctx) {
 			continue
 		}
 		c.Release = append(c.Release, p.Copy())

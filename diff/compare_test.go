@@ -153,6 +153,55 @@ func TestSizeThatLeavesGitIsHandedOver(t *testing.T) {
 	}
 }
 
+func TestAFieldIsTakenFromNoneOfItsOwnersThatItIsLeftTo(t *testing.T) {
+	o := observed(t, "git.whole", `kubectl Apply {"f:spec": {"f:image": {}}}
+		tuner Update {"f:spec": {"f:image": {}}}`)
+	for managers, want := range map[string]string{"tuner": "Yield tuner", "kubectl": "Yield kubectl", "another": "Enforce kubectl"} {
+		ctx := Context{Policies: []Policy{{Verdict: Yield, Managers: []string{managers}}}}
+		got, err := Compare(from(t, `{spec: {image: x}}`), o, ctx, manager)
+		if err != nil || len(got.Losses) != 1 {
+			t.Fatal(got.Losses, err)
+		}
+		if l := got.Losses[0]; fmt.Sprint(l.Verdict, " ", l.Owner.Manager) != want {
+			t.Errorf("%s: got %s %s, want %s", managers, l.Verdict, l.Owner.Manager, want)
+		}
+	}
+}
+
+// A JSON pointer to a list item is about all below the item, also what Git does not declare there, or no longer.
+func TestPointersReachWhatIsNotInGit(t *testing.T) {
+	const web = `"k:{\"name\":\"web\"}"`
+	o := observed(t, "old.WHOLE", `trueup Apply {"f:spec": {"f:containers": {`+web+`: {".": {}, "f:name": {}, "f:ports": {"k:{\"port\":53}": {".": {}, "f:port": {}}}}}, "f:paused": {}}}
+		kubectl-edit Update {"f:spec": {"f:containers": {`+web+`: {"f:env": {"k:{\"name\":\"A\"}": {".": {}, "f:name": {}}}}}, "f:minReady": {}}}`)
+	for pointer, want := range map[string][2]string{
+		"/spec/containers/0":       {`[.spec.containers[name="web"] .spec.containers[name="web"].name .spec.containers[name="web"].ports[port=53] .spec.containers[name="web"].ports[port=53].port]`, `[.spec.minReady]`},
+		"/spec/containers/0/ports": {`[.spec.containers[name="web"].ports[port=53] .spec.containers[name="web"].ports[port=53].port]`, `[.spec.containers[name="web"].env[name="A"] .spec.minReady]`},
+		"/spec/containers/1":       {`[]`, `[.spec.containers[name="web"].env[name="A"] .spec.minReady]`},
+		"/spec/paused":             {`[.spec.paused]`, `[.spec.containers[name="web"].env[name="A"] .spec.minReady]`},
+	} {
+		path, err := ParsePath(pointer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := Context{Policies: []Policy{{Verdict: Yield, Paths: []PathPattern{path}}}}
+		got, err := Compare(from(t, `{spec: {containers: [{name: web, ports: []}]}}`), o, ctx, manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release, extras := []string{}, []string{}
+		for _, p := range got.Release {
+			release = append(release, p.String())
+		}
+		for _, e := range got.Extras {
+			extras = append(extras, e.Path.String())
+		}
+		slices.Sort(release)
+		if d := cmp.Diff(want, [2]string{fmt.Sprint(release), fmt.Sprint(extras)}); d != "" {
+			t.Errorf("%s: -want +got:\n%s", pointer, d)
+		}
+	}
+}
+
 func TestWholeObservationWithoutManagedFieldsIsEnough(t *testing.T) {
 	o := Observed{Exists: true, Applied: Applied{Config: "git", Fields: "own"}, Fields: "own"}
 	unread := Desired{Digest: "git", Config: func() (map[string]any, error) { return nil, errors.New("the configuration was read") }}

@@ -86,6 +86,23 @@ func Decide(l Loss, c Context) Decision {
 	return Decision{Verdict: Hold, Rule: "none", Reason: "no rule applies"} // not reached: the last rule always decides
 }
 
+// decided decides about a loss. Of several owners of one value each may be one that the field is left to: it is taken from
+// nobody before all have been asked.
+func (l Loss) decided(c Context) DecidedLoss {
+	first := DecidedLoss{l, Decide(l, c)}
+	if first.Verdict != Enforce {
+		return first
+	}
+	for _, owner := range l.others {
+		other := l
+		other.Owner = owner
+		if d := Decide(other, c); d.Verdict != Enforce {
+			return DecidedLoss{other, d}
+		}
+	}
+	return first
+}
+
 // mark is what our own labels and annotations begin with.
 const mark = "trueup.dev/"
 
@@ -108,7 +125,10 @@ func byKey(l Loss, c Context) (Decision, bool) {
 
 // itemOf returns the list item that l is a key of.
 func itemOf(l Loss) Loss {
-	l.Path, l.Pointer = l.Path[:len(l.Path)-1], l.Pointer[:max(0, len(l.Pointer)-1)]
+	if len(l.Pointer) == len(l.Path) {
+		l.Pointer = l.Pointer[:len(l.Pointer)-1]
+	}
+	l.Path = l.Path[:len(l.Path)-1]
 	return l
 }
 

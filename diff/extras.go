@@ -73,7 +73,7 @@ func (c claim) extra(config map[string]any, f Fields, ctx Context) *fieldpath.Se
 		}
 	}
 	isExtra := func(p fieldpath.Path) bool { return !left(p) && !f.declared(config, p) && !owns(others, p) }
-	others = others.Union(c.spared(ctx, isExtra))
+	others = others.Union(c.spared(config, f, ctx, isExtra))
 	extra := &fieldpath.Set{}
 	for p := range c.set.All() {
 		if isExtra(p) {
@@ -84,13 +84,13 @@ func (c claim) extra(config map[string]any, f Fields, ctx Context) *fieldpath.Se
 }
 
 // spared returns the part of the claim that a policy leaves to its owner. In a list item that goes as a whole, nothing is.
-func (c claim) spared(ctx Context, isExtra func(fieldpath.Path) bool) *fieldpath.Set {
+func (c claim) spared(config map[string]any, f Fields, ctx Context, isExtra func(fieldpath.Path) bool) *fieldpath.Set {
 	spared := &fieldpath.Set{}
 	if len(ctx.Policies) == 0 {
 		return spared
 	}
 	leaves := func(p fieldpath.Path) bool {
-		d, ok := byPolicy(Loss{Path: p, Pointer: names(p), Owner: c.owner}, ctx)
+		d, ok := byPolicy(Loss{Path: p, Pointer: f.way(config, p), Owner: c.owner}, ctx)
 		return ok && d.Verdict != Enforce
 	}
 	for p := range c.set.All() {
@@ -104,17 +104,6 @@ func (c claim) spared(ctx Context, isExtra func(fieldpath.Path) bool) *fieldpath
 		}
 	}
 	return spared
-}
-
-// names returns the JSON pointer to p, as far as it leads through no list.
-func names(p fieldpath.Path) (pointer []string) {
-	for _, pe := range p {
-		if pe.FieldName == nil {
-			break
-		}
-		pointer = append(pointer, *pe.FieldName)
-	}
-	return pointer
 }
 
 // left reports whether a field stays with whoever added it.

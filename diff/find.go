@@ -16,6 +16,19 @@ func (f Fields) pointer(config map[string]any, p fieldpath.Path) (_ []string, ok
 	return pointer, true
 }
 
+// way returns the JSON pointer to p, one of f's: through config as far as that declares it, and from there by the names of
+// fields, up to a list whose items have no place in config.
+func (f Fields) way(config map[string]any, p fieldpath.Path) []string {
+	pointer, _, _ := f.find(config, p)
+	for _, pe := range p[len(pointer):] {
+		if pe.FieldName == nil {
+			break
+		}
+		pointer = append(pointer, *pe.FieldName)
+	}
+	return pointer
+}
+
 // declared reports whether config has something at p, or may have: then the field is a loss, not an extra.
 func (f Fields) declared(config map[string]any, p fieldpath.Path) bool {
 	pointer, v, unsure := f.find(config, p)

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -18,7 +19,8 @@ type Loss struct {
 	// Owner has it now; the zero Owner where the field was removed.
 	Owner Owner
 
-	empty bool // config declares an empty list
+	others []Owner // who share the value with Owner
+	empty  bool    // config declares an empty list
 	// unsure says that the field is a list item which leaves keys to their defaults, and that others have items which it
 	// may be: whose it is, only the API server can tell.
 	unsure bool
@@ -92,11 +94,11 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 		}
 	}
 	if m, isMap := v.(map[string]any); isMember && sub.own == nil && (!isMap || len(m) == 0 || !n.sharedBelow(pe)) {
-		w.whole = w.whole || len(m) > 0
+		w.whole = w.whole || hasValue(m)
 		return // a leaf, or a value owned as a whole
 	}
 	if sub.own == nil && len(sub.foreign) == 0 {
-		loss.Owner = n.takenWhole(pe)
+		loss.Owner, loss.others = n.takenWhole(pe)
 		w.losses = append(w.losses, loss)
 		return
 	}
@@ -113,9 +115,19 @@ func (w *walker) child(v any, n node, pe fieldpath.PathElement, path fieldpath.P
 	}
 	if !isMember {
 		// An empty value of ours into which somebody else put something.
-		loss.Owner = latest(sub.foreign)
+		loss.Owner, loss.others = latest(sub.foreign)
 		w.losses = append(w.losses, loss)
 	}
+}
+
+// hasValue reports whether anything in m is declared: a null is nothing.
+func hasValue(m map[string]any) bool {
+	for _, v := range m {
+		if v != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *walker) items(list []any, n node, path fieldpath.Path, pointer []string) {
@@ -174,8 +186,8 @@ func (n node) sharedBelow(pe fieldpath.PathElement) bool {
 	})
 }
 
-// takenWhole finds who owns pe, of which nobody owns anything below; the zero Owner is nobody.
-func (n node) takenWhole(pe fieldpath.PathElement) Owner {
+// takenWhole finds who owns pe, of which nobody owns anything below; see latest.
+func (n node) takenWhole(pe fieldpath.PathElement) (Owner, []Owner) {
 	var owners []claim
 	for _, c := range n.foreign {
 		if c.set.Members.Has(pe) {
@@ -185,16 +197,19 @@ func (n node) takenWhole(pe fieldpath.PathElement) Owner {
 	return latest(owners)
 }
 
-// latest returns the owner that wrote last; an earlier one shares the value with it. Whoever applies the field comes before
-// those who have only set it, and another applier before all: it wants the value so, whoever has set it.
-func latest(claims []claim) Owner {
-	var owner Owner
-	for i, c := range claims {
-		if by := c.owner.standing() - owner.standing(); i == 0 || by > 0 || by == 0 && c.owner.Time.After(owner.Time) {
-			owner = c.owner
-		}
+// latest returns the owner that wants a value most, and the others that share it; the zero Owner where there is none.
+// Whoever applies the field comes before those who have only set it, another applier before all, and of equals the one that
+// wrote last.
+func latest(claims []claim) (Owner, []Owner) {
+	if len(claims) == 0 {
+		return Owner{}, nil
 	}
-	return owner
+	owners := make([]Owner, len(claims))
+	for i, c := range claims {
+		owners[i] = c.owner
+	}
+	slices.SortStableFunc(owners, func(a, b Owner) int { return cmp.Or(b.standing()-a.standing(), b.Time.Compare(a.Time)) })
+	return owners[0], owners[1:]
 }
 
 // standing orders owners of one value by how much they want it.

@@ -210,7 +210,7 @@ func (o *oracle) mayHide(own *fieldpath.Set) bool {
 	own.Leaves().Iterate(func(p fieldpath.Path) {
 		v, _ := at(config, p)
 		m, isMap := v.(map[string]any)
-		found = found || isMap && len(m) > 0
+		found = found || isMap && len(m) > 0 && !isNothing(m)
 	})
 	return found && o.subject.gvk.Kind == "Gadget"
 }
@@ -294,15 +294,9 @@ func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, conf
 
 // leaves reports whether the first policy that matches leaves a field to its owner.
 func (o *oracle) leaves(owner diff.Owner, p fieldpath.Path) bool {
-	var pointer []string
-	for _, pe := range p {
-		if pe.FieldName == nil {
-			break
-		}
-		pointer = append(pointer, *pe.FieldName)
-	}
+	config, _ := o.git.Config()
 	for _, policy := range o.policies {
-		if policy.Matches(o.git.ID, diff.Loss{Path: p, Pointer: pointer, Owner: owner}) {
+		if policy.Matches(o.git.ID, diff.Loss{Path: p, Pointer: wayTo(config, p), Owner: owner}) {
 			return policy.Verdict != diff.Enforce
 		}
 	}

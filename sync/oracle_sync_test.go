@@ -1,7 +1,9 @@
 package sync
 
 import (
+	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -187,18 +189,31 @@ func (o *oracle) keptOthers(before *unstructured.Unstructured, first *Step, afte
 		}
 	})
 	for _, p := range first.Comparison.Release {
-		if want, there := at(before.Object, p); there && !same(after, want, p) {
-			got, _ := at(after.Object, p)
+		want, there := at(before.Object, p)
+		got, _ := at(after.Object, p)
+		if there && !bytes.Equal(asJSON(withoutPort(got)), asJSON(withoutPort(want))) {
 			o.failf("%s was to keep its value %s, and is %s", p, asJSON(want), asJSON(got))
 		}
 	}
 }
 
-// isEffect reports whether a value changes by what others do: a map by its fields, and what the API server itself takes
-// out of a Service.
+// withoutPort returns a port of a Service without its number on the nodes, which goes when the Service's type does.
+func withoutPort(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	m = maps.Clone(m)
+	delete(m, "nodePort")
+	return m
+}
+
+// isEffect reports whether a value changes by what others do: a map by its fields, what the API server itself takes out of a
+// Service, and what the controller of Deployments counts.
 func isEffect(v any, p fieldpath.Path) bool {
 	m, isMap := v.(map[string]any)
-	return isMap && len(m) == 0 || strings.HasPrefix(p.String(), ".spec.sessionAffinityConfig") || p.String() == ".spec.externalTrafficPolicy" || strings.HasSuffix(p.String(), ".nodePort")
+	return isMap && len(m) == 0 || strings.HasPrefix(p.String(), ".spec.sessionAffinityConfig") || p.String() == ".spec.externalTrafficPolicy" || strings.HasSuffix(p.String(), ".nodePort") ||
+		strings.HasSuffix(p.String(), ".deployment.kubernetes.io/revision")
 }
 
 // appliedByOthers reports whether another applier has a field that is not to be taken from it.

@@ -90,6 +90,18 @@ func pointerOf(v any, p fieldpath.Path) (pointer []string) {
 	return pointer
 }
 
+// wayTo returns the JSON pointer to a field, in config as far as it is declared, and then by names up to a list.
+func wayTo(config any, p fieldpath.Path) []string {
+	pointer := pointerOf(config, p)
+	for _, pe := range p[len(pointer):] {
+		if pe.FieldName == nil {
+			break
+		}
+		pointer = append(pointer, *pe.FieldName)
+	}
+	return pointer
+}
+
 func same(u *unstructured.Unstructured, want any, p fieldpath.Path) bool {
 	got, _ := at(u.Object, p)
 	return bytes.Equal(asJSON(got), asJSON(want))
