@@ -250,6 +250,33 @@ configMapGenerator:
 	}
 }
 
+func TestARemoteBaseOverSSH(t *testing.T) {
+	repo, other := gitserver.New(t, t.TempDir(), gitserver.Options{SSH: true}), gitserver.New(t, t.TempDir(), gitserver.Options{SSH: true})
+	t.Cleanup(repo.Stop)
+	t.Cleanup(other.Stop)
+	repo.Commit(remoteBase, "first")
+	allowed, err := NewAllowedRemotes([]string{repo.SSHURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := commitTree(t, map[string]string{"app/kustomization.yaml": "resources: [\"" + repo.SSHURL() + "//base?ref=main\"]\n"})
+	for name, want := range map[string]string{"its own": "", "another": "is not in known_hosts"} {
+		auth := Auth{Identity: repo.Identity(), KnownHosts: repo.KnownHosts()}
+		if want != "" {
+			auth.KnownHosts = other.KnownHosts()
+		}
+		remotes := NewRepositories(t.TempDir(), RepositoriesOptions{Remotes: allowed, Timeout: 5 * time.Second}).
+			Remotes(func(context.Context, string) (Auth, error) { return auth, nil }, 0)
+		got, err := Render(t.Context(), tree.WithRemotes(remotes), "app", Options{})
+		switch {
+		case want == "" && (err != nil || len(got.Objects) != 3):
+			t.Errorf("%s: got %v, %v", name, got, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+}
+
 func TestARemoteThatMovesIsRenderedAgain(t *testing.T) {
 	content := map[string]string{"/files/cm.yaml": configMap("from-url", "1")}
 	w := newRemoteWorld(t, content)
