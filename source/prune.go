@@ -23,7 +23,7 @@ func (r *clones) touch(repo *repository) {
 func (r *clones) Prune(unused time.Duration) (removed int, err error) {
 	removed, err = r.pruneClones(unused)
 	charts, chartsErr := r.charts.store.Prune(unused)
-	return removed + charts, errors.Join(err, chartsErr)
+	return removed + charts, errors.Join(err, chartsErr, r.pruneLast(unused))
 }
 
 func (r *clones) pruneClones(unused time.Duration) (removed int, err error) {
@@ -45,7 +45,7 @@ func (r *clones) pruneClones(unused time.Duration) (removed int, err error) {
 	for _, d := range dirs {
 		dir := filepath.Join(r.dir, d.Name())
 		info, err := d.Info()
-		if err != nil || d.Name() == chartsFolder || used[strings.TrimSuffix(dir, newSuffix)] || r.opts.Clock.Since(info.ModTime()) <= unused+time.Hour {
+		if err != nil || d.Name() == chartsFolder || d.Name() == lastFolder || used[strings.TrimSuffix(dir, newSuffix)] || r.opts.Clock.Since(info.ModTime()) <= unused+time.Hour {
 			continue
 		}
 		if err := os.RemoveAll(dir); err != nil {

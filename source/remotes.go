@@ -25,6 +25,7 @@ type Remotes struct {
 	allowed      AllowedRemotes
 	auth         func(ctx context.Context, url string) (Auth, error)
 	maxAge       time.Duration
+	lastKnown    bool
 
 	mu    gosync.Mutex
 	found map[string]*foundRemote
@@ -101,6 +102,10 @@ func (r *Remotes) find(ctx context.Context, ref remoteRef) (*foundRemote, error)
 }
 
 func (r *Remotes) fetch(ctx context.Context, ref remoteRef, f *foundRemote) error {
+	tree := func(commit string) (*Tree, error) { return r.repositories.Tree(ctx, ref.repo, commit) }
+	if r.lastKnown && r.readLast(ref, f, tree) {
+		return nil
+	}
 	target := ref.repo
 	if ref.file != "" {
 		target = ref.file
@@ -111,18 +116,22 @@ func (r *Remotes) fetch(ctx context.Context, ref remoteRef, f *foundRemote) erro
 	}
 	auth.RedirectsWithin = r.allowed.strings()
 	if ref.file != "" {
-		if f.file, err = r.repositories.file(ctx, ref.file, auth, r.maxAge); err == nil {
-			f.hash = contentHash(entry{}, f.file)
+		if f.file, err = r.repositories.file(ctx, ref.file, auth, r.maxAge); err != nil {
+			return err
 		}
-		return err
+		f.hash = contentHash(entry{}, f.file)
+	} else {
+		revision, err := r.repositories.Resolve(ctx, ref.repo, auth, ref.revision, r.maxAge)
+		if err != nil {
+			return err
+		}
+		f.hash = revision.Commit
+		if f.tree, err = tree(f.hash); err != nil {
+			return err
+		}
 	}
-	revision, err := r.repositories.Resolve(ctx, ref.repo, auth, ref.revision, r.maxAge)
-	if err != nil {
-		return err
-	}
-	f.hash = revision.Commit
-	f.tree, err = r.repositories.Tree(ctx, ref.repo, revision.Commit)
-	return err
+	r.repositories.noteLast(ref, f)
+	return nil
 }
 
 // remoteFiles are files that were fetched by their URL, for all Applications.

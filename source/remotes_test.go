@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -15,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -317,6 +321,49 @@ func TestARemoteThatMovesIsRenderedAgain(t *testing.T) {
 	w.git.Stop()
 	if !holds(pinned) || holds(app) {
 		t.Errorf("without a server: pinned %t, app %t", holds(pinned), holds(app))
+	}
+}
+
+func TestRemotesAreKnownWithoutTheirServers(t *testing.T) {
+	w := newRemoteWorld(t, map[string]string{"/files/cm.yaml": configMap("from-url", "1")})
+	w.git.Commit(remoteBase, "first")
+	tree := commitTree(t, w.named(map[string]string{"app/kustomization.yaml": "resources: [\"GIT//base?ref=main\", \"FILES/cm.yaml?token=s3cret\"]\n"}))
+	dir := t.TempDir()
+	process := func() *Remotes {
+		w.repos = NewRepositories(dir, RepositoriesOptions{Remotes: w.repos.opts.Remotes, Timeout: 5 * time.Second})
+		return w.remotes()
+	}
+	render := func(remotes *Remotes) (*Rendered, error) {
+		return Render(t.Context(), tree.WithRemotes(remotes), "app", Options{})
+	}
+	if _, err := render(process().LastKnown()); err != nil {
+		t.Fatalf("what is not known is asked for: %v", err)
+	}
+	w.git.Stop()
+	w.files.Close()
+	if _, err := render(process()); err == nil {
+		t.Error("the servers are away, and nobody has noticed")
+	}
+	got, err := render(process().LastKnown())
+	if err != nil || len(got.Objects) != 4 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	err = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if strings.Contains(name, "s3cret") {
+			t.Errorf("a token is in the name %s", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	later := testclock.NewFakeClock(time.Now().Add(48 * time.Hour))
+	w.repos = NewRepositories(dir, RepositoriesOptions{Remotes: w.repos.opts.Remotes, Timeout: 5 * time.Second, Clock: later})
+	if _, err := w.repos.Prune(24 * time.Hour); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, lastFolder)); err != nil || len(left) > 0 {
+		t.Errorf("what nobody asks for is still noted: %v, %v", left, err)
 	}
 }
 

@@ -33,5 +33,9 @@ func TestRemoteBases(t *testing.T) {
 	other.Stop()
 	w.until("shop", says(v1alpha1.ConditionRendered, "fetching "+other.URL()))
 	w.heals("remote")
+	// An agent that starts now does not know less.
+	w.stop()
+	w.start()
+	w.heals("remote")
 	w.hidesEverywhere("analytical-engine")
 }

@@ -30,6 +30,7 @@ type picked struct {
 	repositories *source.Repositories // as this source sees them
 	revision     source.Revision
 	maxAge       time.Duration // of what is known of other repositories that it names
+	lastKnown    bool          // their servers are not asked for what the cache has of them
 	signer       string        // "" where nothing has to be signed
 }
 
@@ -76,7 +77,7 @@ func (r *reader) at(app *v1alpha1.Application, commits []string) []*picked {
 	}
 	var picks []*picked
 	for i, src := range sources {
-		picks = append(picks, &picked{name: names[i], src: src, repositories: r.repositoriesOf(src, login{}), revision: source.Revision{Commit: commits[i]}})
+		picks = append(picks, &picked{name: names[i], src: src, repositories: r.repositoriesOf(src, login{}), revision: source.Revision{Commit: commits[i]}, lastKnown: true})
 	}
 	return picks
 }
@@ -183,7 +184,11 @@ func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, er
 		}
 	}
 	for i := range trees {
-		trees[i] = trees[i].WithRefs(refs).WithRemotes(r.repositories.Remotes(r.remoteAuth, picks[i].maxAge))
+		remotes := r.repositories.Remotes(r.remoteAuth, picks[i].maxAge)
+		if picks[i].lastKnown {
+			remotes = remotes.LastKnown()
+		}
+		trees[i] = trees[i].WithRefs(refs).WithRemotes(remotes)
 	}
 	return trees, nil
 }
