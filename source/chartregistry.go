@@ -162,7 +162,7 @@ func (c *charts) manifest(ctx context.Context, a chartAccess, repo *oci.Reposito
 		return nil, "", fmt.Errorf("the registry has a manifest of %d bytes with the digest %.100s, which is not fetched", desc.Size, desc.Digest)
 	}
 	named = desc.Digest.Encoded()
-	if manifest, err := c.store.Read(named); err == nil {
+	if manifest, err := c.store.Read(chart.Name(named, a.owner)); err == nil {
 		return manifest, named, nil
 	}
 	body, err := repo.Manifests().Fetch(ctx, desc)
@@ -177,7 +177,7 @@ func (c *charts) manifest(ctx context.Context, a chartAccess, repo *oci.Reposito
 	if err != nil {
 		return nil, "", err
 	}
-	_, err = c.store.PutBytes(manifest)
+	_, err = c.store.PutBytes(manifest, a.owner)
 	return manifest, named, err
 }
 
@@ -210,7 +210,7 @@ func versionOf(manifest []byte) string {
 }
 
 func (c *charts) fetchLayer(ctx context.Context, a chartAccess, repo *oci.Repository, layer ocispec.Descriptor) error {
-	if c.store.Has(layer.Digest.Encoded()) {
+	if c.store.Has(chart.Name(layer.Digest.Encoded(), a.owner)) {
 		return nil
 	}
 	if layer.Size > chart.MaxArchive {

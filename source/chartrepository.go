@@ -26,7 +26,7 @@ type chartIndex struct {
 
 // indexContent is one state of an index. The file is on disk, since it may be large and little of it is wanted.
 type indexContent struct {
-	blob string
+	blob string // its name in the cache
 
 	mu       gosync.Mutex
 	listings map[string]*chart.Listing
@@ -50,7 +50,7 @@ func (c *charts) askRepository(ctx context.Context, a chartAccess, client *http.
 		return askedChart{}, err
 	}
 	digest := v.Digest
-	if digest == "" || !c.store.Has(digest) {
+	if digest == "" || !c.store.Has(chart.Name(digest, a.owner)) {
 		if digest, err = c.fetchIndexed(ctx, a, client, v); err != nil {
 			return askedChart{}, err
 		}
@@ -166,10 +166,11 @@ func (c *charts) fetchIndex(ctx context.Context, a chartAccess, client *http.Cli
 		return nil, err
 	}
 	defer resp.Body.Close()
-	blob, err := c.store.Put(resp.Body, "", chart.MaxIndex)
+	digest, err := c.store.Put(resp.Body, a.owner, "", chart.MaxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s: %w", RedactURL(u.String()), err)
 	}
+	blob := chart.Name(digest, a.owner)
 	next := &chartIndex{validators: validatorsOf(resp)}
 	switch {
 	case known != nil && known.blob == blob:
@@ -245,7 +246,7 @@ func (c *charts) fetchIndexed(ctx context.Context, a chartAccess, client *http.C
 	c.mu.Lock()
 	known := c.archives[key]
 	c.mu.Unlock()
-	if v.Digest != "" || !c.store.Has(known.digest) {
+	if v.Digest != "" || !c.store.Has(chart.Name(known.digest, a.owner)) {
 		known = loadedArchive{}
 	} else if (known.validators == validators{}) {
 		return known.digest, nil

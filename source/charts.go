@@ -76,6 +76,8 @@ type chartAccess struct {
 	url  *url.URL // of the repository, with scheme https, http or oci
 	auth Auth     // what to log in with
 	key  string   // tells repositories and credentials apart
+	// owner is whose the blobs in the cache are: of those with this key.
+	owner string
 }
 
 // server is the repository's URL as the functions that know those of Git take it.
@@ -98,7 +100,8 @@ func (c Chart) access(auth Auth) (chartAccess, error) {
 	case !chartName.MatchString(c.Name):
 		return chartAccess{}, fmt.Errorf("%q is no name of a chart", c.Name)
 	}
-	return chartAccess{Chart: c, url: u, auth: auth, key: fmt.Sprintf("%s %t %s", auth.fingerprint(), c.PassCredentials, u)}, nil
+	key := fmt.Sprintf("%s %t %s", auth.fingerprint(), c.PassCredentials, u)
+	return chartAccess{Chart: c, url: u, auth: auth, key: key, owner: chart.Owner(key)}, nil
 }
 
 // ChartURL returns the URL of a chart repository: with oci:// if it has no scheme, as Argo CD writes registries.
@@ -205,21 +208,27 @@ func (c *charts) ask(ctx context.Context, a chartAccess, key, revision string, o
 
 // has reports whether the archive of a chart is in the cache, by the digest in its revision.
 func (c *charts) has(a chartAccess, digest string) bool {
-	archive, err := c.archiveOf(a, digest)
-	return err == nil && c.store.Has(archive)
+	_, err := c.archiveOf(a, digest)
+	return err == nil
 }
 
-// archiveOf returns the digest of the archive by the digest in a revision.
+// archiveOf returns the digest of an archive that is in the cache, by the digest in a revision.
 func (c *charts) archiveOf(a chartAccess, digest string) (string, error) {
-	if a.url.Scheme != "oci" {
-		return digest, nil
+	if a.url.Scheme == "oci" {
+		content, err := c.store.Read(chart.Name(digest, a.owner))
+		if err != nil {
+			return "", err
+		}
+		layer, err := chartLayer(content)
+		if err != nil {
+			return "", err
+		}
+		digest = layer.Digest.Encoded()
 	}
-	content, err := c.store.Read(digest)
-	if err != nil {
-		return "", err
+	if !c.store.Has(chart.Name(digest, a.owner)) {
+		return "", chart.ErrNotStored
 	}
-	layer, err := chartLayer(content)
-	return layer.Digest.Encoded(), err
+	return digest, nil
 }
 
 // ChartTree returns the files of a chart from the cache, in a folder that is called as the chart; the server need not be
@@ -233,23 +242,32 @@ func (r *Repositories) ChartTree(ctx context.Context, c Chart, revision string) 
 		return nil, err
 	}
 	what := fmt.Sprintf("chart %s %s of %s", c.Name, revision, RedactURL(c.Repository))
-	_, digest := splitChartRevision(revision)
-	archive, err := r.charts.archiveOf(a, digest)
-	if err == nil && !r.charts.store.Has(archive) {
-		err = chart.ErrNotStored
-	}
+	archive, owner, err := r.charts.find(a, revision)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", what, notFetched(err))
 	}
 	folder := path.Base(c.Name)
 	files := archiveFiles{folder: folder, digest: archive, load: gosync.OnceValues(func() (*chart.Archive, error) {
-		unpacked, err := r.charts.unpack(archive)
+		unpacked, err := r.charts.unpack(archive, owner)
 		if err != nil {
 			return nil, fmt.Errorf("unpacking %s: %w", what, notFetched(err))
 		}
 		return unpacked, nil
 	})}
 	return &Tree{repository: RedactURL(c.Repository), name: revision, chart: folder, files: files}, nil
+}
+
+// find returns the digest of the archive of a revision, and an owner of it. Whoever has a revision has been given it, so it
+// is not asked whose it is.
+func (c *charts) find(a chartAccess, revision string) (archive, owner string, err error) {
+	_, digest := splitChartRevision(revision)
+	err = chart.ErrNotStored
+	for _, a.owner = range c.store.Owners(digest) {
+		if archive, err = c.archiveOf(a, digest); err == nil {
+			return archive, a.owner, nil
+		}
+	}
+	return "", "", err
 }
 
 // missingChart is an ErrNotFetched that does not speak of commits.
@@ -265,7 +283,7 @@ func notFetched(err error) error {
 }
 
 // unpack returns an archive unpacked, as long as anybody has it the same one to all.
-func (c *charts) unpack(digest string) (*chart.Archive, error) {
+func (c *charts) unpack(digest, owner string) (*chart.Archive, error) {
 	c.mu.Lock()
 	known := c.unpacked[digest]
 	c.mu.Unlock()
@@ -273,7 +291,7 @@ func (c *charts) unpack(digest string) (*chart.Archive, error) {
 		return a, nil
 	}
 	a, err, _ := c.flights.Do("unpack "+digest, func() (any, error) {
-		f, err := c.store.Open(digest)
+		f, err := c.store.Open(chart.Name(digest, owner))
 		if err != nil {
 			return nil, err
 		}
@@ -303,5 +321,5 @@ func (c *charts) put(a chartAccess, want string, open func() (io.ReadCloser, err
 		return "", err
 	}
 	defer body.Close()
-	return c.store.Put(body, want, chart.MaxArchive)
+	return c.store.Put(body, a.owner, want, chart.MaxArchive)
 }

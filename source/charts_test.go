@@ -246,12 +246,18 @@ func TestChartRepositoriesThatAskForCredentials(t *testing.T) {
 		})
 	}
 	// Nobody learns from the cache what the server would not tell them, also where they know the digest.
+	other := chartserver.New(t, chartserver.Options{})
 	for _, repository := range []string{s.URL(), s.OCIURL()} {
 		c := Chart{Repository: repository, Name: "shop"}
 		r := NewRepositories(t.TempDir(), RepositoriesOptions{})
 		rev := resolvedChart(t, r, c, Auth{CA: ca, Username: "ada", Password: secret}, "1.0.0")
 		if _, err := r.ResolveChart(t.Context(), c, Auth{CA: ca}, rev, time.Hour); !errors.Is(err, ErrAuthentication) {
 			t.Errorf("%s of %s without credentials: %v", rev, repository, err)
+		}
+		// Nor do they when a server of theirs says that it has it.
+		other.Publish("stolen", "1.0.0", []byte("x"), func(e *chartserver.Entry) { e.Digest = chartserver.Digest(shopChart("1.0.0", "one")) })
+		if rev, err := r.ResolveChart(t.Context(), Chart{Repository: other.URL(), Name: "stolen"}, Auth{}, "1.0.0", 0); !errors.Is(err, chart.ErrDigest) {
+			t.Errorf("an index of somebody else with that digest: %v, %v", rev, err)
 		}
 	}
 }
@@ -344,7 +350,8 @@ func TestManyAskAtOnce(t *testing.T) {
 
 func (c *charts) mustUnpack(t *testing.T, s *chartserver.Server, name string) *chart.Archive {
 	t.Helper()
-	a, err := c.unpack(chartserver.Digest(s.File(name + "-1.0.0.tgz")))
+	digest := chartserver.Digest(s.File(name + "-1.0.0.tgz"))
+	a, err := c.unpack(digest, c.store.Owners(digest)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,6 +497,28 @@ func TestChartsStayWhenTheServerIsAway(t *testing.T) {
 			if got, err := valueOf(t, restarted, c, rev, Helm{}); got != want || err != nil {
 				t.Errorf("made anew: %q, %v, want %q", got, err, want)
 			}
+		}
+	}
+}
+
+// TestWhatOneHasLostIsFoundOfAnother has two with different credentials, one of whom has the manifest and no archive.
+func TestWhatOneHasLostIsFoundOfAnother(t *testing.T) {
+	s := chartserver.New(t, chartserver.Options{})
+	s.Push("shop", "1.0.0", shopChart("1.0.0", "one"))
+	c := Chart{Repository: s.OCIURL(), Name: "shop"}
+	for lost := range 2 {
+		r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+		var rev string
+		for i, auth := range []Auth{plain, {PlainHTTP: true, Username: "ada", Password: "pw"}} {
+			rev = resolvedChart(t, r, c, auth, "1.0.0")
+			if a, err := c.access(auth); err != nil {
+				t.Fatal(err)
+			} else if i == lost {
+				r.charts.store.Remove(chart.Name(chartserver.Digest(shopChart("1.0.0", "one")), a.owner))
+			}
+		}
+		if got, err := valueOf(t, r, c, rev, Helm{}); got != "one" || err != nil {
+			t.Errorf("rendered %q, %v", got, err)
 		}
 	}
 }

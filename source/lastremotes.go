@@ -9,10 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/trueup/trueup/source/internal/chart"
 )
 
 // lastFolder is where, beside the clones, it is noted what remotes were when their servers were asked last.
 const lastFolder = "remotes"
+
+// remotesOwner is whose the files of remotes are in the cache that they share with charts.
+var remotesOwner = chart.Owner("remotes")
 
 // LastKnown returns a view of the remotes in which nobody is asked for what the cache still has: each is what it was when
 // its server was asked last, by this process or an earlier one.
@@ -32,8 +37,8 @@ func (r *clones) noteLast(ref remoteRef, f *foundRemote) {
 	if ref.file != "" {
 		sum := sha256.Sum256(f.file)
 		what = hex.EncodeToString(sum[:])
-		if !r.charts.store.Has(what) {
-			if _, err := r.charts.store.Put(bytes.NewReader(f.file), what, maxFileBytes+1); err != nil {
+		if !r.charts.store.Has(chart.Name(what, remotesOwner)) {
+			if _, err := r.charts.store.Put(bytes.NewReader(f.file), remotesOwner, what, maxFileBytes+1); err != nil {
 				return
 			}
 		}
@@ -54,7 +59,7 @@ func (r *Remotes) readLast(ref remoteRef, f *foundRemote, tree func(commit strin
 		return false
 	}
 	if ref.file != "" {
-		f.file, err = r.repositories.charts.store.Read(string(what))
+		f.file, err = r.repositories.charts.store.Read(chart.Name(string(what), remotesOwner))
 		f.hash = contentHash(entry{}, f.file)
 		return err == nil
 	}

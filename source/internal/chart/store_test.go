@@ -4,12 +4,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
 )
+
+var ada = Owner("ada")
+
+func put(t *testing.T, s *Store, content string) (name string) {
+	t.Helper()
+	digest, err := s.PutBytes([]byte(content), ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Name(digest, ada)
+}
 
 func TestStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "charts")
@@ -18,20 +30,24 @@ func TestStore(t *testing.T) {
 	if n, err := s.Prune(0); n != 0 || err != nil {
 		t.Errorf("pruning where there is no folder yet: %d, %v", n, err)
 	}
-	digest, err := s.Put(strings.NewReader("one"), "", 100)
-	if err != nil || !s.Has(digest) {
+	sum, err := s.Put(strings.NewReader("one"), ada, "", 100)
+	digest := Name(sum, ada)
+	if err != nil || !s.Has(digest) || !slices.Equal(s.Owners(sum), []string{ada}) {
 		t.Fatalf("%q, %v", digest, err)
 	}
-	if _, err := s.Put(strings.NewReader("two"), digest, 100); !errors.Is(err, ErrDigest) {
+	if s.Has(Name(sum, Owner("bob"))) {
+		t.Error("somebody else finds it too")
+	}
+	if _, err := s.Put(strings.NewReader("two"), ada, sum, 100); !errors.Is(err, ErrDigest) {
 		t.Errorf("another content: %v, want ErrDigest", err)
 	}
-	if _, err := s.Put(strings.NewReader("three"), "", 4); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, err := s.Put(strings.NewReader("three"), ada, "", 4); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("too much: %v", err)
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("%d files are there", len(files))
 	}
-	for _, bad := range []string{"", "..", "../x", strings.Repeat("a", 64)} {
+	for _, bad := range []string{"", "..", "../x", strings.Repeat("a", 64), Name("..", ada), Name(strings.Repeat("a", 64), ada)} {
 		if _, err := s.Read(bad); !errors.Is(err, ErrNotStored) || s.Has(bad) {
 			t.Errorf("reading %q: %v, want ErrNotStored", bad, err)
 		}
@@ -49,7 +65,7 @@ func TestStore(t *testing.T) {
 	if s.Has(digest) {
 		t.Error("it is there and damaged")
 	}
-	if again, err := s.Put(strings.NewReader("one"), digest, 100); again != digest || err != nil || !s.Has(digest) {
+	if again, err := s.Put(strings.NewReader("one"), ada, sum, 100); again != sum || err != nil || !s.Has(digest) {
 		t.Errorf("made anew: %q, %v", again, err)
 	}
 	if err := os.Remove(filepath.Join(dir, digest)); err != nil || s.Has(digest) {
@@ -61,8 +77,7 @@ func TestAStoreForgetsWhatNobodyUses(t *testing.T) {
 	dir := t.TempDir()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	s := NewStore(dir, clock)
-	used, _ := s.PutBytes([]byte("used"))
-	unused, _ := s.PutBytes([]byte("unused"))
+	used, unused := put(t, s, "used"), put(t, s, "unused")
 	rest := filepath.Join(dir, temporary+"1")
 	if err := os.WriteFile(rest, []byte("cut off"), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,10 +105,7 @@ func TestAStoreIsBounded(t *testing.T) {
 	s := NewStore(dir, clock)
 	var digests []string
 	for _, content := range []string{"first", "second"} {
-		digest, err := s.PutBytes([]byte(content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		digest := put(t, s, content)
 		// As if it were large: a hole takes no disk.
 		if err := os.Truncate(filepath.Join(dir, digest), 300<<20); err != nil {
 			t.Fatal(err)
@@ -106,10 +118,7 @@ func TestAStoreIsBounded(t *testing.T) {
 		}
 	}
 	clock.SetTime(clock.Now().Add(2 * time.Hour))
-	third, err := s.PutBytes([]byte("third"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	third := put(t, s, "third")
 	for i, want := range []bool{false, true} {
 		if _, err := os.Stat(filepath.Join(dir, digests[i])); (err == nil) != want {
 			t.Errorf("blob %d: %v, want it there: %t", i, err, want)
