@@ -275,6 +275,24 @@ func TestResolveFollowsWhatGitDoes(t *testing.T) {
 	}
 }
 
+func TestACommitThatNoBranchReaches(t *testing.T) {
+	for allowed, want := range map[string]string{"true": "", "false": "does not exist: it has main"} {
+		repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
+		first := repo.Commit(map[string]string{"a.yaml": "1"}, "first")
+		lost := repo.Commit(map[string]string{"a.yaml": "2"}, "second")
+		repo.ForcePush("main", first)
+		repo.Config("uploadpack.allowAnySHA1InWant", allowed)
+		r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+		revision, err := r.Resolve(t.Context(), repo.URL(), Auth{}, lost, 0)
+		switch {
+		case want == "" && (err != nil || revision.Commit != lost):
+			t.Errorf("a server that shows it: got %v, %v", revision, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("a server that does not show it: got %v, %v", revision, err)
+		}
+	}
+}
+
 func TestRevisionsThatAreNotThere(t *testing.T) {
 	repo := gitserver.New(t, t.TempDir(), gitserver.Options{})
 	empty := gitserver.New(t, t.TempDir(), gitserver.Options{})
