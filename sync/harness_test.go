@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,11 +72,27 @@ func newIdleWorld(t testing.TB, cluster *kubetest.Cluster, adjust ...func(*Confi
 		f(&w.config)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what the loops are at:\n%s", loops())
+		}
 		if w.stop != nil {
 			w.stop()
 		}
 	})
 	return w
+}
+
+// loops returns the stacks of the goroutines that are in the middle of a look at Git or of a pass.
+func loops() string {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	var busy []string
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "(*Controller).refresh(") || strings.Contains(stack, "(*Controller).pass(") {
+			busy = append(busy, stack)
+		}
+	}
+	return strings.Join(busy, "\n\n")
 }
 
 // install applies what does not belong to one namespace: the API and the ClusterRoles.
