@@ -185,7 +185,7 @@ func TestWorkerFails(t *testing.T) {
 		"panic": "the renderer panicked on its content: at the disco",
 		"die":   "the renderer died: exit status 2 ",
 		// What an error has in it is kept for long, and is written into logs.
-		"fail at length": strings.Repeat("é", maxText/2-2) + " …",
+		"fail at length": strings.Repeat("é", maxText/4-2) + " … " + strings.Repeat("é", maxText/4-2),
 		"ask at length":  "the name of a file is too long",
 		"none":           `starting the renderer: there is none called "none"`,
 	} {
