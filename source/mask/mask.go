@@ -16,6 +16,7 @@ import (
 type Mask struct {
 	long  *strings.Replacer
 	short *regexp.Regexp // hides whole words only: a value of one digit would else be everywhere
+	marks *regexp.Regexp // hides what has no letter or digit only where it stands alone: as slashes are in all paths
 }
 
 // Hidden is what stands in the place of a text.
@@ -24,19 +25,30 @@ const Hidden = "***"
 // shortSecret is the length below which a value is hidden as a word only.
 const shortSecret = 4
 
-// New returns a mask of the texts; those of less than four letters are hidden as whole words only.
+const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+
+// New returns a mask of the texts; those of less than four letters are hidden as whole words only, and blanks, which tell
+// nothing, not at all.
 func New(texts []string) *Mask {
-	var long, short []string
+	var long, short, marks []string
 	for _, text := range texts {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
 		for _, form := range forms(text) {
-			if len(form) < shortSecret && strings.Trim(form, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
+			switch {
+			case len(form) >= shortSecret:
+				long = append(long, form)
+			case strings.Trim(form, letters) == "":
 				short = append(short, regexp.QuoteMeta(form))
-			} else {
+			case !strings.ContainsFunc(form, func(r rune) bool { return r > '~' || strings.ContainsRune(letters, r) }):
+				marks = append(marks, regexp.QuoteMeta(form))
+			default:
 				long = append(long, form)
 			}
 		}
 	}
-	if len(long)+len(short) == 0 {
+	if len(long)+len(short)+len(marks) == 0 {
 		return nil
 	}
 	m := &Mask{}
@@ -49,6 +61,9 @@ func New(texts []string) *Mask {
 	m.long = strings.NewReplacer(pairs...)
 	if len(short) > 0 {
 		m.short = regexp.MustCompile(`\b(?:` + strings.Join(short, "|") + `)\b`)
+	}
+	if len(marks) > 0 {
+		m.marks = regexp.MustCompile("(^|[\\s\"'`])(?:" + strings.Join(marks, "|") + ")($|[\\s\"'`])")
 	}
 	return m
 }
@@ -80,6 +95,11 @@ func (m *Mask) Text(s string) string {
 	s = m.long.Replace(s)
 	if m.short != nil {
 		s = m.short.ReplaceAllString(s, Hidden)
+	}
+	if m.marks != nil {
+		// Twice: of two side by side, the first takes what the second begins with.
+		s = m.marks.ReplaceAllString(s, "${1}"+Hidden+"${2}")
+		s = m.marks.ReplaceAllString(s, "${1}"+Hidden+"${2}")
 	}
 	return s
 }

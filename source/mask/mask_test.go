@@ -23,6 +23,22 @@ func TestMask(t *testing.T) {
 			t.Errorf("text(%q) = %q, want %q", in, got, want)
 		}
 	}
+	// Marks are everywhere, and so are blanks: that one of them is secret is told by what stands alone.
+	m = New([]string{"/", "--", " \n", "é"})
+	for in, want := range map[string]string{
+		"rendering app/base\nfailed -- a": "rendering app/base\nfailed *** a",
+		"/":                               "***",
+		`base path "/" and "/"`:           `base path "***" and "***"`,
+		"/ / -- a/b --c":                  "*** *** *** a/b --c",
+		"café":                            "caf***",
+	} {
+		if got := m.Text(in); got != want {
+			t.Errorf("text(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if m := New([]string{"\n"}); m != nil {
+		t.Errorf("a blank is hidden: %q", m.Text("a\nb"))
+	}
 	err := fmt.Errorf("doing: %w", errors.New("no"))
 	if got := m.Error(err); got != err {
 		t.Errorf("an error without secrets is changed: %v", got)
