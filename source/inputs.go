@@ -34,7 +34,7 @@ type Inputs []Input
 
 // A recorder notes what is read through a Tree and bounds it. A nil recorder does nothing.
 type recorder struct {
-	within *recorder // bounds what is read through this one too; nil for none
+	within *recorder // counts and bounds what is read through this one; nil for itself
 
 	mu    gosync.Mutex
 	seen  map[Input]struct{}
@@ -67,12 +67,30 @@ func (r *recorder) add(in Input, size int) error {
 	r.mu.Lock()
 	r.seen[in] = struct{}{}
 	r.mu.Unlock()
-	for in := r; in != nil; in = in.within {
-		if err := in.count(size); err != nil {
-			return err
-		}
+	for r.within != nil {
+		r = r.within
 	}
-	return nil
+	return r.count(size)
+}
+
+// counted returns how much has been read.
+func (r *recorder) counted() (reads int, bytes int64) {
+	if r == nil {
+		return 0, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads, r.bytes
+}
+
+// uncount takes back what was read for nothing.
+func (r *recorder) uncount(reads int, bytes int64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads, r.bytes = r.reads-reads, r.bytes-bytes
 }
 
 func (r *recorder) count(size int) error {

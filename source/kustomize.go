@@ -47,16 +47,19 @@ func renderKustomization(ctx context.Context, tree *Tree, file string, opts Opti
 }
 
 func runKustomize(kfs *kustomizeFS) (resmap.ResMap, error) {
-	for {
+	for kfs.ctx.Err() == nil {
+		readsBefore, bytesBefore := kfs.tree.rec.counted()
 		m, err := buildShared(kfs)
 		if err != nil && kfs.ownSchema() {
 			m, err = buildAlone(kfs)
 		}
+		reads, bytes := kfs.tree.rec.counted()
 		if !kfs.pauses.work() {
 			return m, err
 		}
-		kfs.again()
+		kfs.again(reads-readsBefore, bytes-bytesBefore)
 	}
+	return nil, context.Cause(kfs.ctx)
 }
 
 func buildAlone(kfs *kustomizeFS) (resmap.ResMap, error) {

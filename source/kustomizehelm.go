@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -46,9 +47,11 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 		defer k.pauses.mu.Unlock()
 		k.pauses.charts[file] = rendered
 	})
-	if err != nil {
+	waits := errors.Is(err, errPaused)
+	if err != nil && !waits {
 		return nil, err
 	}
+	// A build that has to wait goes on with nothing in their place, to see what else it has to wait for.
 	k.pauses.mu.Lock()
 	rendered := k.pauses.charts[file]
 	k.pauses.mu.Unlock()
@@ -59,7 +62,7 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 	if err != nil {
 		return nil, fmt.Errorf("%s: helmCharts: %w", file, err)
 	}
-	if content, err = withoutCharts(content, len(rendered.objects) > 0); err != nil {
+	if content, err = withoutCharts(content, waits || len(rendered.objects) > 0); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	k.mu.Lock()

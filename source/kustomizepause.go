@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	gosync "sync"
 )
 
@@ -12,20 +13,29 @@ var errPaused = errors.New("the build of the kustomization waits for something")
 // process share; so what waits for a server or a child process is done between two builds.
 type pauses struct {
 	mu     gosync.Mutex
-	done   map[string]bool
+	done   map[string]bool // false for what is still to be done
 	todo   []func()
 	charts map[string]inflation // by kustomization
 	count  int                  // of charts
 }
 
-// first returns nil when the work of that name has been done, and else has it done after this build, which has to stop
-// with the error.
+// maxPauses bounds how often one render begins anew: kustomizations that configure plugins count their remotes on their own.
+const maxPauses = maxRemotes + maxCharts
+
+// first returns nil when the work of that name has been done, and else has it done after this build, whose outcome is lost:
+// the error is for what cannot go on without.
 func (p *pauses) first(name string, work func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done[name] {
+	switch done, known := p.done[name]; {
+	case done:
 		return nil
+	case known:
+		return errPaused
+	case len(p.done) == maxPauses:
+		return fmt.Errorf("more than %d remote references and kustomizations with charts are in one render", maxPauses)
 	}
+	p.done[name] = false
 	p.todo = append(p.todo, func() {
 		work()
 		p.mu.Lock()
@@ -47,8 +57,9 @@ func (p *pauses) work() bool {
 	return len(todo) > 0
 }
 
-// again makes the file system as it was before the first build.
-func (k *kustomizeFS) again() {
+// again makes the file system as it was before the first build, of which so much has been read.
+func (k *kustomizeFS) again(reads int, bytes int64) {
+	k.tree.rec.uncount(reads, bytes) // the next build reads it again
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.refused, k.schema, k.admitted, k.remoteCount = nil, schemaShared, 0, 0

@@ -119,6 +119,7 @@ func (k *kustomizeFS) checkPlugin(at place, entry string) error {
 		return err
 	}
 	inner.depth, inner.pauses = k.depth+1, k.pauses
+	inner.mounts[0].label = at.label // what has waited for a path of this repository is not that of another
 	m, err := inner.build()
 	if err != nil {
 		return fmt.Errorf("%s: %w", kustomization, inner.explain(err))
