@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -128,14 +129,35 @@ func get(ctx context.Context, client *http.Client, u *url.URL, known validators)
 }
 
 func validatorsOf(resp *http.Response) validators {
-	return validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")}
+	return validators{validator(resp, "Etag"), validator(resp, "Last-Modified")}
 }
 
-// explainChart returns what to tell of an error of talking to a chart repository or registry.
+// validator returns what a server names a state of a file by, "" if that is too long to remember it of thousands of files.
+func validator(resp *http.Response, header string) string {
+	const most = 1 << 10
+	if v := resp.Header.Get(header); len(v) <= most {
+		return v
+	}
+	return ""
+}
+
+// query is that of a URL in a text, where tokens and signatures are.
+var query = regexp.MustCompile(`(https?://[^\s"'?]*)\?[^\s"']*`)
+
+// explainChart returns what to tell of an error of talking to a chart repository or registry, without the queries of URLs
+// and in short.
 func explainChart(err error, a chartAccess) error {
 	if err == nil {
 		return nil
 	}
+	err = explainAnswer(err, a)
+	if text := err.Error(); query.MatchString(text) {
+		err = shortError{err, query.ReplaceAllString(text, "$1")}
+	}
+	return shorten(err)
+}
+
+func explainAnswer(err error, a chartAccess) error {
 	var answer *errcode.ErrorResponse
 	switch {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):

@@ -35,6 +35,7 @@ const (
 	tagsPerPage = 1000
 	maxTagPages = 100
 	maxTags     = 50_000
+	maxTag      = 128
 )
 
 // registryOf returns the client for a chart's repository in a registry.
@@ -120,6 +121,9 @@ func tags(ctx context.Context, repo *oci.Repository) ([]string, error) {
 	var versions []string
 	err := repo.Tags(ctx, "", func(page []string) error {
 		for _, tag := range page {
+			if len(tag) > maxTag {
+				continue // it cannot be asked for
+			}
 			versions = append(versions, strings.ReplaceAll(tag, "_", "+"))
 		}
 		if len(versions) > maxTags {

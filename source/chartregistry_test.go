@@ -92,6 +92,22 @@ func TestTagsArePaged(t *testing.T) {
 	if _, err := r.ResolveChart(t.Context(), c, plain, "2.0.0", 0); !strings.Contains(fmt.Sprint(err), "there is no version 2.0.0: it has 1.0.6, 1.0.5") {
 		t.Errorf("what is not there: %v", err)
 	}
+	// Tags that nobody can ask for take no memory: of 100 pages it would be 400 MiB.
+	s.Intercept(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if strings.HasSuffix(req.URL.Path, "/tags/list") {
+				fmt.Fprintf(w, `{"tags":["9.9.9-%s","1.0.3"]}`, strings.Repeat("x", 200))
+				return
+			}
+			next.ServeHTTP(w, req)
+		})
+	})
+	if got := resolvedChart(t, r, c, plain, "1.x"); !strings.HasPrefix(got, "1.0.3@") {
+		t.Errorf("beside a tag that is too long: %s", got)
+	}
+	if _, err := r.ResolveChart(t.Context(), c, plain, "2.0.0", 0); !strings.Contains(fmt.Sprint(err), "it has 1.0.3") || strings.Contains(err.Error(), "9.9.9") {
+		t.Errorf("what is not there, beside a tag that is too long: %v", err)
+	}
 	// A registry whose list has no end.
 	s.Intercept(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -150,6 +166,20 @@ func TestARegistryThatLies(t *testing.T) {
 		"a redirect to an inner address": {"/blobs/", func(w http.ResponseWriter, req *http.Request, _ http.Handler) {
 			http.Redirect(w, req, "https://169.254.169.254/x?signature=hush", http.StatusFound)
 		}, "which no server is to have that is not named by it"},
+		"a redirect to what is shorter": {"/", func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			switch {
+			case strings.Contains(req.URL.Path, "/blobs/"):
+				http.Redirect(w, req, "/storage/x?signature=hush", http.StatusFound)
+			case strings.Contains(req.URL.Path, "/storage/"):
+				_, _ = w.Write([]byte("short"))
+			default:
+				next.ServeHTTP(w, req)
+			}
+		}, "/storage/x\": mismatch Content-Length"},
+		"a type without end": {"/manifests/sha256:", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("Content-Type", "application/"+strings.Repeat("x", 100_000))
+			_, _ = w.Write([]byte("{}"))
+		}, "mismatch response Content-Type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := chartserver.New(t, chartserver.Options{TLS: true})
@@ -165,7 +195,7 @@ func TestARegistryThatLies(t *testing.T) {
 			})
 			r := NewRepositories(t.TempDir(), RepositoriesOptions{})
 			_, err := r.ResolveChart(t.Context(), Chart{Repository: s.OCIURL(), Name: "shop"}, Auth{CA: s.CA(), Username: "ada", Password: "pw"}, "1.0.0", 0)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") || len(err.Error()) > 2500 {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if logins := other.Logins(); len(logins) > 0 {

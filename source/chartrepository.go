@@ -28,8 +28,34 @@ type chartIndex struct {
 type indexContent struct {
 	blob string // its name in the cache
 
-	mu       gosync.Mutex
-	listings map[string]*chart.Listing
+	mu gosync.Mutex // it is read for one chart at a time
+}
+
+// maxListings bounds the listings that are remembered, all together.
+const maxListings = 32 << 20
+
+// listings are what indexes have of charts, by the index's name in the cache and the chart's.
+type listings struct {
+	mu    gosync.Mutex
+	known map[string]*chart.Listing
+	size  int
+}
+
+func (l *listings) get(key string) *chart.Listing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[key]
+}
+
+// remember forgets all others when they are too much together, which costs reading indexes again.
+func (l *listings) remember(key string, listing *chart.Listing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := len(key) + listing.Size()
+	if l.size += size; l.known == nil || l.size > maxListings {
+		l.known, l.size = map[string]*chart.Listing{}, size
+	}
+	l.known[key] = listing
 }
 
 // askRepository resolves a revision of a chart in a repository with an index.
@@ -101,7 +127,8 @@ func (c *charts) listing(ctx context.Context, a chartAccess, client *http.Client
 func (c *charts) read(content *indexContent, name string) (*chart.Listing, error) {
 	content.mu.Lock()
 	defer content.mu.Unlock()
-	if listing := content.listings[name]; listing != nil {
+	key := content.blob + " " + name
+	if listing := c.listings.get(key); listing != nil {
 		return listing, nil
 	}
 	f, err := c.store.Open(content.blob)
@@ -113,7 +140,7 @@ func (c *charts) read(content *indexContent, name string) (*chart.Listing, error
 	if err != nil {
 		return nil, err
 	}
-	remember(content.listings, name, listing)
+	c.listings.remember(key, listing)
 	return listing, nil
 }
 
@@ -179,7 +206,7 @@ func (c *charts) fetchIndex(ctx context.Context, a chartAccess, client *http.Cli
 		c.store.Remove(known.blob)
 		fallthrough
 	default:
-		next.indexContent = &indexContent{blob: blob, listings: map[string]*chart.Listing{}}
+		next.indexContent = &indexContent{blob: blob}
 	}
 	return next, nil
 }

@@ -45,6 +45,8 @@ type charts struct {
 	archives map[string]loadedArchive
 	logins   map[string]auth.Cache // tokens of registries, by URL and credentials
 	unpacked map[string]weak.Pointer[chart.Archive]
+
+	listings listings
 }
 
 type askedChart struct {

@@ -459,6 +459,41 @@ func TestAChartServerThatStallsOrLies(t *testing.T) {
 	}
 }
 
+// TestWhatIsRememberedOfIndexesIsBounded has a server whose index, of a size that is allowed, has charts with many versions.
+func TestWhatIsRememberedOfIndexesIsBounded(t *testing.T) {
+	s := chartserver.New(t, chartserver.Options{})
+	var index strings.Builder
+	index.WriteString("entries:\n")
+	const charts = 9
+	for i := range charts {
+		fmt.Fprintf(&index, "  chart-%d:\n", i)
+		for j := range 1750 {
+			fmt.Fprintf(&index, "  - version: 1.0.%d\n    urls: [%q]\n", j, strings.Repeat("x", 4000))
+		}
+	}
+	s.Intercept(func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Etag", strings.Repeat("e", 2<<10))
+			fmt.Fprint(w, index.String())
+		})
+	})
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{})
+	for i := range charts {
+		_, err := r.ResolveChart(t.Context(), Chart{Repository: s.URL(), Name: fmt.Sprintf("chart-%d", i)}, Auth{}, "9.9.9", time.Hour)
+		if err == nil || !strings.Contains(err.Error(), "no version 9.9.9") && !strings.Contains(err.Error(), "more than") {
+			t.Fatal(err)
+		}
+	}
+	if size := r.charts.listings.size; size == 0 || size > maxListings {
+		t.Errorf("%d MiB are remembered", size>>20)
+	}
+	for key, index := range r.charts.indexes {
+		if n := len(index.etag); n > 0 {
+			t.Errorf("an ETag of %d bytes is remembered of %s", n, key)
+		}
+	}
+}
+
 func TestChartsStayWhenTheServerIsAway(t *testing.T) {
 	s := chartserver.New(t, chartserver.Options{})
 	s.Publish("shop", "1.0.0", shopChart("1.0.0", "one"))
@@ -623,4 +658,21 @@ func TestAChartWithValuesOfAnotherSource(t *testing.T) {
 			t.Errorf("with %q it holds: %t, want %t", content, got, want)
 		}
 	}
+}
+
+// A panic while a server's answer is read is the end of that question, not of the process: others go on.
+func TestAPanicOverAnAnswerIsAnError(t *testing.T) {
+	s := chartserver.New(t, chartserver.Options{})
+	s.Publish("shop", "1.0.0", shopChart("1.0.0", "one"))
+	c, panics := Chart{Repository: s.URL(), Name: "shop"}, true
+	r := NewRepositories(t.TempDir(), RepositoriesOptions{OnFetch: func(string, time.Duration, error) {
+		if panics {
+			panic("out of range")
+		}
+	}})
+	if _, err := r.ResolveChart(t.Context(), c, Auth{}, "", 0); err == nil || !strings.Contains(err.Error(), "what the server answers makes the agent panic: out of range") {
+		t.Errorf("got %v", err)
+	}
+	panics = false
+	resolvedChart(t, r, c, Auth{}, "")
 }

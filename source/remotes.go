@@ -227,7 +227,7 @@ func download(ctx context.Context, raw string, auth Auth, known remoteFile) (con
 	if err == nil && len(content) > maxFileBytes {
 		err = fmt.Errorf("it has more than the %d MiB that a file may have", maxFileBytes>>20)
 	}
-	return content, resp.Header.Get("Etag"), err
+	return content, validator(resp, "Etag"), err
 }
 
 // checkRedirect refuses to follow a server to where its requests are not allowed to go.

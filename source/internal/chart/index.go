@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -21,6 +22,10 @@ const (
 	maxItem       = 1 << 20
 	maxVersions   = 20_000
 	maxChartNames = 20_000
+	maxChartName  = 250
+	maxURL        = 4 << 10
+	maxListing    = 8 << 20 // all that is kept of one chart
+	maxNesting    = 100
 )
 
 // A Version is one version of a chart, as an index has it.
@@ -35,7 +40,12 @@ type Version struct {
 type Listing struct {
 	Versions []Version
 	Names    []string // of all charts, where it has not the one that was looked for
+
+	size int
 }
+
+// Size is how many bytes of memory the listing has, more or less.
+func (l *Listing) Size() int { return l.size }
 
 // ReadIndex returns what an index says of one chart. It reads line by line, and keeps no more than that chart's: an index
 // of many megabytes, parsed as a whole, takes twenty times as much. So it has to be laid out as `helm repo index` and all
@@ -66,6 +76,9 @@ func ReadIndex(r io.Reader, chart string) (_ *Listing, err error) {
 	if len(out.Versions) > 0 {
 		out.Names = nil
 	}
+	for _, name := range out.Names {
+		out.size += perString + len(name)
+	}
 	return out, nil
 }
 
@@ -81,14 +94,27 @@ func (l *Listing) add(v Version) error {
 	if len(l.Versions) >= maxVersions {
 		return fmt.Errorf("it has more than %d versions of one chart", maxVersions)
 	}
-	v.URLs = v.URLs[:min(1, len(v.URLs))] // the others are mirrors, which Helm does not ask either
+	v.URLs = slices.Clone(v.URLs[:min(1, len(v.URLs))]) // the others are mirrors, which Helm does not ask either
+	if len(v.URLs) > 0 && len(v.URLs[0]) > maxURL {
+		return fmt.Errorf("the URL of version %s has more than %d KiB", v.Version, maxURL>>10)
+	}
+	// Neither is longer in an index that means it, and both are kept.
+	v.Digest, v.Created = v.Digest[:min(len(v.Digest), 100)], v.Created[:min(len(v.Created), 100)]
+	l.size += 5*perString + len(v.Version) + len(v.Digest) + len(v.Created) + len(strings.Join(v.URLs, ""))
+	if l.size > maxListing {
+		return fmt.Errorf("what it has of the chart's versions is more than %d MiB", maxListing>>20)
+	}
 	l.Versions = append(l.Versions, v)
 	return nil
 }
 
+// perString is what a string takes besides its bytes.
+const perString = 16
+
+// name notes the name of a chart, unless it is too long for one.
 func (l *Listing) name(chart string) {
-	if len(l.Names) < maxChartNames {
-		l.Names = append(l.Names, chart)
+	if len(l.Names) < maxChartNames && len(chart) <= maxChartName {
+		l.Names = append(l.Names, strings.Clone(chart)) // and not the line that it is in
 	}
 }
 
@@ -281,8 +307,15 @@ func (l *Listing) readVersions(d *json.Decoder) error {
 		return errors.New("a list of versions is expected")
 	}
 	for d.More() {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		if len(raw) > maxItem {
+			return fmt.Errorf("a version has more than %d KiB", maxItem>>10)
+		}
 		var v Version
-		if err := d.Decode(&v); err != nil {
+		if err := json.Unmarshal(raw, &v); err != nil {
 			return err
 		}
 		if err := l.add(v); err != nil {
@@ -329,6 +362,9 @@ func skipJSON(d *json.Decoder) error {
 		}
 		if depth == 0 {
 			return nil
+		}
+		if depth > maxNesting {
+			return fmt.Errorf("it is nested more than %d levels deep", maxNesting) // the decoder remembers each level
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestReadIndex(t *testing.T) {
@@ -74,7 +75,7 @@ generated: "2026-01-02T03:04:05Z"
 				t.Fatalf("error = %v, want %q", err, c.err)
 			}
 			if err == nil {
-				if diff := cmp.Diff(c.want, *got); diff != "" {
+				if diff := cmp.Diff(c.want, *got, cmpopts.IgnoreUnexported(Listing{})); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 			}
@@ -110,6 +111,53 @@ func TestALargeIndexTakesLittleMemory(t *testing.T) {
 	}
 	if _, err := ReadIndex(strings.NewReader(content+strings.Repeat("# filling\n", 3<<20)), "chart-1"); err == nil || !strings.Contains(err.Error(), "it has more than 64 MiB") {
 		t.Errorf("more than an index may have: %v", err)
+	}
+}
+
+// Of an index as large as one may be, what is kept is small, and what it takes to read it too.
+func TestAHostileIndexTakesNoMemory(t *testing.T) {
+	long := strings.Repeat("x", 3300)
+	names := strings.Repeat("  "+long+": {}\n", 19_000)
+	urls := strings.Repeat("  - version: 1.0.0\n    urls: ["+long+"]\n", 19_000)
+	for name, c := range map[string]struct {
+		index, err string
+		most       uint64 // MiB allocated in all
+	}{
+		"long names":          {"entries:\n" + names, "", 80}, // a line is made a string, and let go
+		"names on long lines": {"entries:\n" + strings.Repeat("  a: {} #"+long+"\n", 19_000), "", 80},
+		"versions":            {"entries:\n  shop:\n" + urls, "what it has of the chart's versions is more than 8 MiB", 200},
+		"a long URL":          {"entries:\n  shop:\n  - version: 1.0.0\n    urls: [" + strings.Repeat(long, 2) + "]\n", "the URL of version 1.0.0 has more than 4 KiB", 1},
+		"nested JSON":         {`{"x":` + strings.Repeat("[", 15<<20), "nested more than 100 levels deep", 1},
+		"nested JSON entry":   {`{"entries":{"bakery":` + strings.Repeat("[", 15<<20), "nested more than 100 levels deep", 1},
+		"JSON with URLs":      {`{"entries":{"shop":[{"version":"1.0.0","urls":["` + strings.Repeat(`","`, 4<<20) + `"]}]}}`, "a version has more than 1024 KiB", 80},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := ReadIndex(strings.NewReader(c.index), "shop")
+			runtime.ReadMemStats(&after)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > c.most {
+				t.Errorf("%d MiB were allocated", used)
+			}
+			if got == nil {
+				return
+			}
+			if got.Size() > 8<<20 {
+				t.Errorf("%d bytes are kept", got.Size())
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			runtime.KeepAlive(got)
+			got = nil
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if kept := int64(before.HeapAlloc-after.HeapAlloc) >> 20; kept > 8 {
+				t.Errorf("%d MiB are kept", kept)
+			}
+		})
 	}
 }
 
