@@ -243,6 +243,23 @@ func (w *Writer) Create(ctx context.Context, u *unstructured.Unstructured) error
 	return nil
 }
 
+// CreateNew makes an object, or with dryRun only tries to, and returns it as stored. That it is there already is an error
+// for which apierrors.IsAlreadyExists holds, also of a dry-run: then it is valid. It blocks for one request.
+func (w *Writer) CreateNew(ctx context.Context, u *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
+	opts := metav1.CreateOptions{FieldManager: w.manager, FieldValidation: metav1.FieldValidationStrict}
+	doing := "creating"
+	if dryRun {
+		opts.DryRun, doing = []string{metav1.DryRunAll}, "checking"
+	}
+	answer, err := w.request(ctx, u, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return r.Create(ctx, u, opts)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", doing, name(u), brief(err))
+	}
+	return answer, nil
+}
+
 // Get reads an object as it is stored.
 func (w *Writer) Get(ctx context.Context, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := w.request(ctx, u, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {

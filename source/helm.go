@@ -190,13 +190,6 @@ func chartObjects(dir string, answer *helm.Answer) (*Rendered, error) {
 	if len(changing) > 0 {
 		out.Warnings = append(out.Warnings, "the chart renders to something else each time: "+some(changing))
 	}
-	if hooks := answer.Hooks; len(hooks) > 0 {
-		names := make([]string, len(hooks))
-		for i, hook := range hooks {
-			names[i] = fmt.Sprintf("%s %s (%s)", hook.Kind, hook.Name, hook.Events)
-		}
-		out.Warnings = append(out.Warnings, "Helm hooks are left out, as they are not objects to keep: "+some(names))
-	}
 	if len(out.Objects) == 0 {
 		out.Empty = fmt.Sprintf("the chart %s renders to no objects", cmp.Or(dir, "."))
 	}

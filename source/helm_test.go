@@ -199,23 +199,27 @@ func TestChartsFromArchivesAndLocalFolders(t *testing.T) {
 	}
 }
 
-func TestHooksAndTestsAreLeftOut(t *testing.T) {
+func TestHooksOfAChart(t *testing.T) {
 	hook := func(name, events string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  annotations: {helm.sh/hook: %q}\n---\n", name, events)
 	}
 	rendered, err := RenderDir(t.Context(), writeChart(t, inChart(hook("migrate", "pre-install, pre-upgrade")+hook("probe", "test")+hook("old", "test-success")+
-		hook("crd", "crd-install")+hook("both", "post-install,test")+chartConfigMap)), "chart", Options{})
+		hook("crd", "crd-install")+hook("both", "post-install,test")+hook("bye", "pre-delete")+chartConfigMap)), "chart", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, o := range rendered.Objects {
-		got = append(got, o.GetName())
+		name := o.GetName()
+		if o.Hook != nil {
+			name += " " + string(o.Hook.Phases[0])
+		}
+		got = append(got, name)
 	}
-	if d := gocmp.Diff([]string{"crd", "settings"}, got); d != "" {
+	if d := gocmp.Diff([]string{"migrate PreSync", "crd", "both PostSync", "settings"}, got); d != "" {
 		t.Errorf("objects: -want +got:\n%s", d)
 	}
-	want := []string{"Helm hooks are left out, as they are not objects to keep: Pod migrate (pre-install,pre-upgrade), Pod both (post-install,test)"}
+	want := []string{"hooks are left out that are not for a sync: Pod bye (pre-delete)"}
 	if d := gocmp.Diff(want, rendered.Warnings); d != "" {
 		t.Errorf("warnings: -want +got:\n%s", d)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/trueup/trueup/source/internal/helm"
+	"github.com/trueup/trueup/source/internal/manifest"
 )
 
 // randomMark carries Object.Random through kustomize. It is never applied.
@@ -122,7 +123,11 @@ func (k *kustomizeFS) renderChart(at place, c types.HelmChart, home string) (*Re
 	if err != nil {
 		return nil, err
 	}
-	return chartObjects(dir, answer)
+	rendered, err := chartObjects(dir, answer)
+	if err == nil && c.SkipHooks {
+		rendered.Objects = slices.DeleteFunc(rendered.Objects, func(o Object) bool { return o.GetAnnotations()[manifest.HelmHook] != "" })
+	}
+	return rendered, err
 }
 
 // chartValues returns the values of a chart in a kustomization, later ones win.

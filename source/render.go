@@ -21,6 +21,8 @@ type Object struct {
 	// Random are JSON pointers to what is something else in each render, as a chart may make it: a password, a
 	// certificate. One that is "" means all of it, its name too.
 	Random []string
+	// Hook says that the object is not to be kept but run at a moment of a sync; nil for an ordinary object.
+	Hook *Hook
 }
 
 // Place returns file:line, or what is known of it, for messages.
@@ -50,7 +52,7 @@ const (
 
 // Rendered is what a folder renders to. It is shared by all that ask for it: its objects must not be changed.
 type Rendered struct {
-	// Objects are in the order of their files, or in kustomize's order. There may be none: see Empty.
+	// Objects are in the order of their files, or in kustomize's order, hooks among them. There may be none: see Empty.
 	Objects  []Object
 	Inputs   Inputs
 	Kind     string
@@ -175,8 +177,10 @@ func renderDir(ctx context.Context, tree *Tree, dir string, opts Options) (_ *Re
 	if err := checkOpened(rendered.Objects); err != nil {
 		return nil, err
 	}
-	rendered.Secrets, err = opts.Substitute.apply(rendered.Objects)
-	return rendered, err
+	if rendered.Secrets, err = opts.Substitute.apply(rendered.Objects); err != nil {
+		return nil, err
+	}
+	return rendered, rendered.sortHooks(dir)
 }
 
 // kustomizationFile returns the path of the kustomization file of dir, "" if there is none.

@@ -35,17 +35,31 @@ func (c *Controller) act(ctx context.Context, l *look) {
 	c.compareValues(ctx, l)
 	writes := c.prepare(ctx, l)
 	prunes := l.prunes()
+	if c.planHooks(l); l.run != nil {
+		c.followHooks(ctx, l)
+	}
+	if l.hold != "" {
+		writes, prunes = heals(writes), nil
+	}
 	l.did.tried = len(writes)+len(prunes) > 0
-	if !l.did.tried {
+	if !l.did.tried && (l.run == nil || l.run.over) {
 		return
 	}
-	c.announceStart(ctx, l, len(writes)+len(prunes))
+	if l.did.tried {
+		c.announceStart(ctx, l, len(writes)+len(prunes))
+	}
 	writes = c.check(ctx, l, writes, len(prunes) > 0)
+	if !c.hooksBefore(ctx, l) {
+		writes, prunes = heals(writes), nil
+	}
 	c.applyAll(ctx, l, writes)
 	if l.did.refused == nil && len(l.st.failures) == 0 && ctx.Err() == nil {
 		c.pruneAll(ctx, l, prunes)
 	}
-	c.metrics.synced(l.key, c.clock.Since(l.started), l.failure())
+	c.hooksAfter(ctx, l)
+	if l.did.tried {
+		c.metrics.synced(l.key, c.clock.Since(l.started), l.failure())
+	}
 }
 
 // prepare makes the writes of the steps that are due.

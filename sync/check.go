@@ -19,7 +19,7 @@ import (
 // that only cannot be changed in place or could not be answered for.
 func (c *Controller) check(ctx context.Context, l *look, writes []*write, prunes bool) []*write {
 	c.dryRun(ctx, l, writes)
-	var refused []error
+	refused := c.checkHooks(ctx, l)
 	for _, d := range l.snap.set.Objects {
 		if step := l.st.steps[d.ID]; step != nil && step.unservable != nil && (prunes || newRevision(writes)) {
 			refused = append(refused, step.unservable)
@@ -41,7 +41,7 @@ func (c *Controller) check(ctx context.Context, l *look, writes []*write, prunes
 		}
 	}
 	if len(refused) == 0 {
-		if newRevision(keep) {
+		if newRevision(keep) || l.checksRun() {
 			l.st.retry = retry{}
 		}
 		return keep
@@ -58,7 +58,7 @@ func newRevision(writes []*write) bool {
 func (l *look) refuse(refused []error) {
 	r := &l.st.retry
 	r.times++
-	r.err = fmt.Errorf("%d of %d objects refused, nothing was changed: %w", len(refused), len(l.snap.set.Objects), first(refused))
+	r.err = fmt.Errorf("%d of %d objects refused, nothing was changed: %w", len(refused), len(l.snap.set.Objects)+len(l.snap.set.Hooks), first(refused))
 	r.until = never
 	if wait, ok := backoff(l.app.Spec.SyncPolicy, r.times); ok {
 		r.until = l.now.Add(wait)

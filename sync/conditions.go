@@ -55,6 +55,10 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "Failed", l.anyFailure())
 	case l.blocked != "":
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "Waiting", l.blocked)
+	case l.hooksFailed(s) != "":
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "HookFailed", l.hooksFailed(s))
+	case l.hookWait != "":
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "WaitingForHooks", l.hookWait)
 	case l.snap.set == nil:
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", "there is nothing to apply yet")
 	case s.Sync.Status == v1alpha1.Synced:
@@ -71,7 +75,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 		set(v1alpha1.ConditionHealthRules, metav1.ConditionTrue, "Compiled", fmt.Sprintf("%d rules", len(l.app.Spec.HealthRules)))
 	}
 	ok, reason := metav1.ConditionFalse, "NotReady"
-	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil && l.rulesErr == nil {
+	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil && l.rulesErr == nil && l.hooksFailed(s) == "" && l.hookWait == "" {
 		ok, reason = metav1.ConditionTrue, "SyncedAndHealthy"
 	}
 	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
@@ -102,6 +106,9 @@ func signedBy(signatures []v1alpha1.SignatureStatus) string {
 
 func renderedMessage(s *snapshot) string {
 	message := objectCount(len(s.set.Objects))
+	if n := len(s.set.Hooks); n > 0 {
+		message += ", " + hookCount(n)
+	}
 	for _, w := range slices.Concat(s.warnings, s.republished) {
 		message += "; warning: " + w
 	}
@@ -127,7 +134,7 @@ func readyMessage(s *v1alpha1.ApplicationStatus) string {
 			return c.Message
 		}
 	}
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && (c.Reason == "Refused" || c.Reason == "Failed" || c.Reason == "Waiting") {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && slices.Contains([]string{"Refused", "Failed", "Waiting", "HookFailed", "WaitingForHooks"}, c.Reason) {
 		return c.Message
 	}
 	return objectsMessage(s)

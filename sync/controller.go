@@ -333,6 +333,9 @@ func (c *Controller) objectChanged(old, new *Observed) {
 	for _, o := range []*Observed{old, new} {
 		if o != nil && o.App != owner && o.App != (types.NamespacedName{}) {
 			owner = o.App
+			if new == nil && o.HookRun != "" {
+				c.states.of(owner).hookGone(o)
+			}
 			c.wakeObject(owner, o.ID)
 		}
 	}

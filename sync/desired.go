@@ -56,6 +56,9 @@ func (d *Desired) forDiff() diff.Desired {
 // DesiredSet are all objects that one revision declares.
 type DesiredSet struct {
 	Objects []*Desired // in the order in which they are applied
+	Hooks   []*Hook    // in the order in which they run
+	state   string     // digest of both
+	app     types.NamespacedName
 	byID    map[diff.ID]*Desired
 	// Unknown are kinds that neither the API server serves nor this revision defines, or whose API server does not
 	// answer now: the error says which.
@@ -64,15 +67,26 @@ type DesiredSet struct {
 	Autoscaled map[diff.ID]string
 }
 
-// Kinds returns the kinds of the objects.
+// declares reports whether an object is in the set, as one to keep or as a hook.
+func (s *DesiredSet) declares(id diff.ID) bool {
+	return s.byID[id] != nil || slices.ContainsFunc(s.Hooks, func(h *Hook) bool { return h.ID == id })
+}
+
+// Kinds returns the kinds of the objects and hooks.
 func (s *DesiredSet) Kinds() []schema.GroupVersionKind {
 	seen := map[schema.GroupVersionKind]bool{}
 	var kinds []schema.GroupVersionKind
-	for _, d := range s.Objects {
+	add := func(d *Desired) {
 		if !seen[d.GVK] {
 			seen[d.GVK] = true
 			kinds = append(kinds, d.GVK)
 		}
+	}
+	for _, d := range s.Objects {
+		add(d)
+	}
+	for _, h := range s.Hooks {
+		add(h.Desired)
 	}
 	return kinds
 }
@@ -88,12 +102,17 @@ type scopes interface {
 func newDesiredSet(objects []source.Object, app types.NamespacedName, namespace string, kinds scopes) (*DesiredSet, error) {
 	set := &DesiredSet{byID: make(map[diff.ID]*Desired, len(objects)), Unknown: map[schema.GroupVersionKind]error{}, Autoscaled: map[diff.ID]string{}}
 	own := definedKinds(objects)
+	hooks := hookMaker{app: app, namespace: namespace}
 	var errs []error
 	for _, o := range objects {
 		kind, err := kindOf(o.GroupVersionKind(), kinds, own)
 		if err != nil {
 			set.Unknown[o.GroupVersionKind()] = err
 			kind.Namespaced = o.GetNamespace() != "" // a guess, until the kind is known
+		}
+		if o.Hook != nil {
+			hooks.add(o, kind, err == nil)
+			continue
 		}
 		d, err := newDesired(o, app, namespace, kind, err == nil)
 		if err != nil {
@@ -111,7 +130,7 @@ func newDesiredSet(objects []source.Object, app types.NamespacedName, namespace 
 	slices.SortStableFunc(set.Objects, func(a, b *Desired) int {
 		return cmp.Or(apply.Rank(a.ID.GroupKind())-apply.Rank(b.ID.GroupKind()), a.ID.Compare(b.ID))
 	})
-	return set, errors.Join(errs...)
+	return set, errors.Join(append(errs, hooks.finish(set))...)
 }
 
 func newDesired(o source.Object, app types.NamespacedName, namespace string, kind apply.Kind, known bool) (*Desired, error) {
@@ -161,6 +180,7 @@ func setOwn(u *unstructured.Unstructured, app types.NamespacedName, id diff.ID) 
 	labels[v1alpha1.LabelApp] = app.Name
 	annotations[v1alpha1.AnnotationTracking] = tracking(app, id)
 	delete(annotations, v1alpha1.AnnotationApplied)
+	delete(annotations, v1alpha1.AnnotationHookRun)
 	u.SetLabels(labels)
 	u.SetAnnotations(annotations)
 }

@@ -36,7 +36,11 @@ func (c *Controller) finalize(ctx context.Context, l *look) (time.Duration, erro
 	l.input.Policy.AllowEmpty = true
 	l.st.steps = map[diff.ID]*Step{}
 	for _, o := range c.live.of(l.key) {
-		if step, ok := l.input.Extra(o, false); ok {
+		step, ok := l.input.Extra(o, false)
+		if !ok && o.HookRun != "" {
+			step, ok = hookLeft(o), true
+		}
+		if ok {
 			l.st.steps[o.ID] = &step
 			if step.Op == OpPrune || o.DeletionTimestamp != nil {
 				waits = append(waits, o.ID.String()+": "+step.Message)

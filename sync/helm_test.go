@@ -31,7 +31,7 @@ spec:
 `,
 		"shop/templates/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {apps: {{ .Capabilities.APIVersions.Has \"apps/v1/Deployment\" | quote }}, old: {{ .Capabilities.APIVersions.Has \"policy/v1beta1\" | quote }}}\n",
 		"shop/templates/secret.yaml":   "apiVersion: v1\nkind: Secret\nmetadata: {name: login, labels: {version: {{ .Chart.Version | quote }}}}\nstringData: {password: {{ " + password + " }}}\n",
-		"shop/templates/hook.yaml":     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-install}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}\n",
+		"shop/templates/hook.yaml":     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-delete}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: x}]}}}\n",
 		"shop/templates/NOTES.txt":     "Thank you.\n",
 	}
 }
@@ -51,10 +51,10 @@ func TestAChartIsSyncedHealedAndPruned(t *testing.T) {
 		t.Errorf("the chart should see what the cluster serves, got %s", got)
 	}
 	if got := w.kubectl("get", "jobs", "-o", "name"); got != "" {
-		t.Errorf("a hook is no object to keep, got %s", got)
+		t.Errorf("a hook that is left out is no object to keep, got %s", got)
 	}
 	rendered := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionRendered)
-	for _, want := range []string{"3 objects", "Helm hooks are left out", "Job migrate (pre-install)", "Secret login (/stringData/password)"} {
+	for _, want := range []string{"3 objects", "hooks are left out that are not for a sync: Job migrate (pre-delete)", "Secret login (/stringData/password)"} {
 		if !strings.Contains(rendered.Message, want) {
 			t.Errorf("the condition Rendered should say %q: %s", want, rendered.Message)
 		}

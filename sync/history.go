@@ -2,7 +2,9 @@ package sync
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -39,4 +41,30 @@ func record(history []v1alpha1.SyncRecord, r v1alpha1.SyncRecord) []v1alpha1.Syn
 		}
 	}
 	return append([]v1alpha1.SyncRecord{r}, history[:min(len(history), v1alpha1.MaxHistory-1)]...)
+}
+
+// summary says in one line what the sync did.
+func (l *look) summary() string {
+	if text := l.did.summary(); l.run == nil || !l.run.ended {
+		return text
+	} else if l.did.wrote() > 0 {
+		return text + ", " + l.run.status.Message
+	}
+	return l.run.status.Message
+}
+
+func (o outcome) summary() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{o.created, "created"}, {o.updated, "updated"}, {o.healed, "healed"}, {o.pruned, "pruned"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
 }

@@ -31,6 +31,12 @@ func maskStatus(m *mask.Mask, s *v1alpha1.ApplicationStatus) {
 	if s.OperationState != nil {
 		hide(&s.OperationState.Message)
 	}
+	if s.Hooks != nil {
+		hide(&s.Hooks.Message)
+		for i := range s.Hooks.Hooks {
+			hide(&s.Hooks.Hooks[i].Message)
+		}
+	}
 	if s.LastRequest != nil {
 		hide(&s.LastRequest.Message)
 	}

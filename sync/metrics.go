@@ -3,6 +3,7 @@ package sync
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	gosync "sync"
 	"time"
 
@@ -32,6 +33,7 @@ type metrics struct {
 	heals      *prometheus.CounterVec
 	requests   *prometheus.CounterVec
 	hooks      *prometheus.CounterVec
+	syncHooks  *prometheus.CounterVec
 
 	mu   gosync.Mutex
 	seen map[types.NamespacedName]map[fightKey]bool // losses counted already
@@ -62,7 +64,12 @@ func newMetrics() *metrics {
 	m.heals = counter("trueup_healed_fields_total", "Fields taken back, by the field manager that had them.", "manager")
 	m.requests = counter("trueup_api_requests_total", "Requests to the API server by verb and status code.", "verb", "code")
 	m.hooks = counter("trueup_webhook_calls_total", "Calls of Git servers, by provider and the status code they were answered with.", "provider", "code")
+	m.syncHooks = counter("trueup_sync_hooks_total", "Hooks of syncs that have ended.", "namespace", "name", "phase", "result")
 	return m
+}
+
+func (m *metrics) hookRan(app types.NamespacedName, phase, result string) {
+	m.syncHooks.WithLabelValues(app.Namespace, app.Name, phase, strings.ToLower(result)).Inc()
 }
 
 func (m *metrics) hooked(provider string, code int) {
@@ -154,6 +161,7 @@ func (m *metrics) forget(app types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": app.Namespace, "name": app.Name}
 	m.objects.DeletePartialMatch(labels)
 	m.syncs.DeletePartialMatch(labels)
+	m.syncHooks.DeletePartialMatch(labels)
 }
 
 // watchApplications reports each Application with its state as trueup_application_info, read when it is asked for.

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"strings"
+	"time"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,9 @@ type Observed struct {
 	Controlled bool
 	// Prune is the value of the annotation trueup.dev/prune.
 	Prune string
+	// HookRun is in which run and phase of hooks the object was made; "" for an object that is kept.
+	HookRun  string
+	hookTime time.Duration // how long it may take
 	// State is what the managed fields say.
 	State diff.Observed
 	// Health is the object's health.
@@ -81,6 +85,9 @@ func observe(gk diff.ID, obj metav1.Object, judge judgeFunc) *Observed {
 	if u, ok := obj.(*unstructured.Unstructured); ok && judge != nil {
 		o.Health = judge(o.App, u)
 	}
+	if o.State.Fields == "" { // else it was a hook, and Git declares it as an object since
+		o.observeHook(obj)
+	}
 	return o
 }
 
@@ -97,7 +104,7 @@ func (o *Observed) sameVerdict(p *Observed) bool {
 	if o.State.Unmanaged() && o.ResourceVersion != p.ResourceVersion {
 		return false // only its values can tell
 	}
-	return o.UID == p.UID && o.App == p.App && o.Owned == p.Owned && o.Claimant == p.Claimant && o.Prune == p.Prune &&
+	return o.UID == p.UID && o.App == p.App && o.Owned == p.Owned && o.Claimant == p.Claimant && o.Prune == p.Prune && o.HookRun == p.HookRun &&
 		o.Controlled == p.Controlled && o.Health == p.Health &&
 		(o.DeletionTimestamp == nil) == (p.DeletionTimestamp == nil) && len(o.Finalizers) == len(p.Finalizers) &&
 		o.State.Applied == p.State.Applied && o.State.Fields == p.State.Fields && o.State.Touched == p.State.Touched &&

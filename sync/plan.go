@@ -261,7 +261,7 @@ func (in Input) Extra(o *Observed, empty bool) (step Step, ok bool) {
 	step = Step{ID: o.ID, Observed: o, Sync: v1alpha1.OutOfSync, Reason: "Extra", Health: o.Health}
 	asked := in.Request != nil && in.Request.Prune
 	switch {
-	case o.App != in.App || !o.Owned || o.Controlled:
+	case o.App != in.App || !o.Owned || o.Controlled || o.HookRun != "":
 		return step, false
 	case o.DeletionTimestamp != nil:
 		step.Reason, step.Message = "Terminating", "is being deleted"+waitsFor(o)

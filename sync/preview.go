@@ -44,6 +44,17 @@ type Change struct {
 type Preview struct {
 	Revision string
 	Changes  []Change // in the order in which they would be made
+	Hooks    []HookChange
+	// HooksDue says that a sync runs the hooks also where nobody asks for one.
+	HooksDue bool
+}
+
+// HookChange is a hook that a sync would run, in the order in which they run.
+type HookChange struct {
+	Phase source.HookPhase
+	ID    diff.ID
+	// Err is why it cannot be run.
+	Err error
 }
 
 // previewer looks at the cluster on demand, with the rights of whoever asks.
@@ -147,7 +158,8 @@ func NewPreview(ctx context.Context, clients *Clients, repositories *source.Repo
 		return nil, err
 	}
 	p.input.Request.Prune = prune
-	preview := &Preview{Revision: p.revision, Changes: p.declared(ctx)}
+	preview := &Preview{Revision: p.revision, Changes: p.declared(ctx), Hooks: p.hooks(ctx)}
+	preview.HooksDue = len(p.set.Hooks) > 0 && p.set.state != app.Status.Sync.SyncedState
 	extras, err := p.extras(ctx)
 	if err != nil {
 		return nil, err
@@ -290,6 +302,34 @@ func (p *previewer) next(ctx context.Context, step *Step, config map[string]any,
 	return next, nil
 }
 
+// hooks tries by a dry-run whether the hooks can be run.
+func (p *previewer) hooks(ctx context.Context) []HookChange {
+	hooks, err := p.set.hooksOf("preview")
+	if err != nil {
+		return []HookChange{{Err: err}}
+	}
+	changes := make([]HookChange, len(hooks))
+	for i, h := range hooks {
+		changes[i] = HookChange{Phase: h.Phase, ID: h.ID}
+		u, err := h.config("preview")
+		if err == nil {
+			_, err = p.writer.CreateNew(ctx, u, true)
+		}
+		if apierrors.IsAlreadyExists(err) {
+			var live *unstructured.Unstructured
+			if live, err = p.writer.Get(ctx, u); err == nil {
+				if o := observe(diff.ID{Group: h.ID.Group, Kind: h.ID.Kind}, live, p.judge); o.App != p.input.App || o.HookRun == "" || !keptHook(o) && !mayClear(h, o) {
+					err = inTheWay(h, o, p.input.App)
+				}
+			}
+		}
+		if err != nil {
+			changes[i].Err = p.mask.Error(fmt.Errorf("%s: the %s: %w", h.Origin, h.name(), err))
+		}
+	}
+	return changes
+}
+
 // extras are the objects that a sync would prune, or would keep though they are no longer in Git.
 func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 	var changes []Change
@@ -307,7 +347,7 @@ func (p *previewer) extras(ctx context.Context) ([]Change, error) {
 		for i := range list.Items {
 			u := &list.Items[i]
 			o := observe(diff.ID{Group: gvk.Group, Kind: gvk.Kind}, u, p.judge)
-			if p.set.byID[o.ID] != nil {
+			if p.set.declares(o.ID) {
 				continue
 			}
 			if step, ok := p.input.Extra(o, len(p.set.Objects) == 0); ok {

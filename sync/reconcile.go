@@ -37,6 +37,13 @@ type look struct {
 	byValue          []diff.ID // objects without managed fields that have changed
 	createNamespaces []string  // that are missing
 
+	run       *hookRun  // of hooks; nil where they have no part in the pass
+	hooks     []*Hook   // as they are in the run
+	hold      string    // why nothing but healing may be written, for hooks; "" where more may
+	hookWait  string    // what the sync waits for, for hooks; "" for nothing
+	hookDue   time.Time // when they are to be looked at again; zero for no need
+	hookKinds []diff.ID // of which objects of hooks are left that Git no longer has
+
 	rulesErr error // why the Application's health rules are not used
 	deciding *Step // the object whose health is the Application's; nil where all are Healthy
 }
@@ -236,6 +243,9 @@ func (c *Controller) compare(l *look, all bool, ids map[diff.ID]bool) {
 }
 
 func (c *Controller) extra(l *look, o *Observed, steps map[diff.ID]*Step) {
+	if l.snap.set.declares(o.ID) {
+		return // a hook that was an object before: it is not pruned behind the hook's back
+	}
 	if step, ok := l.input.Extra(o, len(l.snap.set.Objects) == 0); ok {
 		steps[o.ID] = &step
 	}

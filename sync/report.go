@@ -29,6 +29,7 @@ func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error)
 	if err := c.patchStatus(ctx, l, status); err != nil {
 		return 0, err
 	}
+	c.deleteDone(ctx, l)
 	if l.did.again {
 		c.queue.Add(l.key)
 	}
@@ -57,6 +58,7 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 	sooner(l.st.calm(now))
 	sooner(l.st.nextRemake(now))
 	sooner(l.st.causeDue)
+	sooner(l.hookDue)
 	if deadline := progressDeadline(&l.app.Spec, l.app.Status.Health); now.Before(deadline) {
 		sooner(deadline)
 	}
@@ -70,14 +72,21 @@ func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.
 		return nil
 	}
 	patch, err := statusPatch(&l.app.Status, status)
+	if err == nil && string(patch) == nothing {
+		return nil // they differ in what is not written, such as parts of a second
+	}
+	sameHooks := equality.Semantic.DeepEqual(l.app.Status.Hooks, status.Hooks)
+	if err == nil && !sameHooks {
+		patch, err = jsonpatch.MergeMergePatches(patch, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, l.app.ResourceVersion))
+	}
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	if string(patch) == nothing {
-		return nil // they differ in what is not written, such as parts of a second
-	}
 	updated, err := c.clients.Applications(l.key.Namespace).Patch(ctx, l.key.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}, "status")
+	if apierrors.IsConflict(err) {
+		_, _ = c.catchUp(ctx, l) // the conflict is told
+	}
 	if apierrors.IsNotFound(err) {
 		return nil // it was deleted meanwhile; the watch will tell
 	}
@@ -88,6 +97,18 @@ func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.
 	c.checkKept(l, updated, status)
 	l.app, l.st.last = updated, updated
 	return nil
+}
+
+// catchUp reads the Application as it is now, and reports whether its hooks are as they were looked at: what a watch has
+// told may be behind, and what has run is written, and acted upon, only where all of it is known.
+func (c *Controller) catchUp(ctx context.Context, l *look) (same bool, err error) {
+	fresh, err := c.clients.Applications(l.key.Namespace).Get(ctx, l.key.Name, metav1.GetOptions{})
+	if err != nil || fresh.UID != l.app.UID {
+		return false, err
+	}
+	fresh.ManagedFields = nil
+	l.st.last = fresh
+	return equality.Semantic.DeepEqual(fresh.Status.Hooks, l.app.Status.Hooks), nil
 }
 
 // checkKept says once what of a status the API server has dropped, as it does with fields that its schema does not know.
@@ -177,6 +198,7 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 	tell := func(kind, reason, action, message string) {
 		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(l.snap.mask.Text(message), 900))
 	}
+	c.countHooks(l, status)
 	old := &l.app.Status
 	begins := old.Sync.Status == "" && status.Sync.Status == v1alpha1.SyncUnknown // no news of an Application just made
 	if status.Sync.Status != old.Sync.Status && status.Sync.Status != "" && !begins {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/source/mask"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -21,6 +22,7 @@ type appState struct {
 	wakeAll  bool
 	wakeIDs  map[diff.ID]bool
 	ask      ask
+	ended    map[types.UID]*Observed // objects of hooks as they were last, that are gone
 
 	// The rest belongs to the worker that has the Application.
 
@@ -33,6 +35,8 @@ type appState struct {
 	fights     map[fightKey]*fight
 	remakes    map[diff.ID]*remake
 	retry      retry
+	checkedRun string                // the run of hooks whose writes and hooks have been checked
+	begunHooks map[string]bool       // that this process has begun to make
 	last       *v1alpha1.Application // as our last status patch answered
 	unkept     bool                  // it was said that the API server drops a part of the status
 	answered   string                // the last request that was answered, also where the status cannot hold that
@@ -138,6 +142,7 @@ func newAppState() *appState {
 	return &appState{
 		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
 		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, values: map[diff.ID]string{}, fights: map[fightKey]*fight{}, remakes: map[diff.ID]*remake{},
+		ended: map[types.UID]*Observed{}, begunHooks: map[string]bool{},
 	}
 }
 
@@ -160,6 +165,27 @@ func (s *appState) take() (snap *snapshot, all bool, ids map[diff.ID]bool) {
 	snap, all, ids = s.snapshot, s.wakeAll, s.wakeIDs
 	s.wakeAll, s.wakeIDs = false, map[diff.ID]bool{}
 	return snap, all, ids
+}
+
+// maxEnded bounds how many objects of hooks are remembered that are gone.
+const maxEnded = 100
+
+// hookGone takes in how the object of a hook was that is gone: the cluster may delete it as soon as it is done.
+func (s *appState) hookGone(o *Observed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ended) >= maxEnded {
+		clear(s.ended)
+	}
+	s.ended[o.UID] = o
+}
+
+// endedHook returns how the object of a hook was last that was done when it went.
+func (s *appState) endedHook(uid string) (*Observed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.ended[types.UID(uid)]
+	return o, ok && (o.Health.Code == health.Healthy || o.Health.Code == health.Degraded)
 }
 
 // ask is a reason to ask Git anew: a push, or a person's word. What was asked since then is fresh enough, so that the

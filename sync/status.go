@@ -25,6 +25,7 @@ func (l *look) status(now time.Time) *v1alpha1.ApplicationStatus {
 		l.objects(s, steps)
 	}
 	l.syncStatus(s)
+	l.hooksStatus(s, now)
 	l.healthStatus(s, steps, now)
 	l.operationStatus(s, now)
 	l.conditions(s, now)
@@ -193,6 +194,9 @@ func (l *look) statusKinds(old []v1alpha1.KindReference) []v1alpha1.KindReferenc
 		add(v1alpha1.KindReference{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
 	}
 	left := map[diff.ID]bool{}
+	for _, kind := range l.hookKinds {
+		left[kind] = true
+	}
 	for id, s := range l.st.steps {
 		if s.Desired == nil {
 			left[diff.ID{Group: id.Group, Kind: id.Kind}] = true
@@ -232,6 +236,7 @@ func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
 	}
 	if l.whole() {
 		s.Sync.SyncedRevision, s.Sync.SyncedRevisions, s.Sync.SyncedSource = commit, l.snap.revisions(), syncedSource(l.source, l.snap.versions)
+		s.Sync.SyncedState = l.snap.set.state
 	}
 	if l.blocked == "" {
 		s.Sync.SyncedObjects = l.budgetBase(s.Sync.SyncedObjects)
@@ -240,9 +245,14 @@ func (l *look) syncStatus(s *v1alpha1.ApplicationStatus) {
 
 // whole reports whether the revision has been brought to the cluster: nothing of it is missing, changed or failed.
 func (l *look) whole() bool {
-	if l.blocked != "" || len(l.st.failures) > 0 || l.did.again {
+	if l.blocked != "" || l.hold != "" || len(l.st.failures) > 0 || l.did.again {
 		return false
 	}
+	return l.inPlace()
+}
+
+// inPlace reports whether all objects are in the cluster as the revision has them, but for drift.
+func (l *look) inPlace() bool {
 	for _, s := range l.st.steps {
 		if s.Desired == nil {
 			continue
@@ -271,6 +281,7 @@ func (l *look) healthStatus(s *v1alpha1.ApplicationStatus, steps []*Step, now ti
 			message += ": " + truncate(l.snap.mask.Text(step.Health.Message), maxMessage)
 		}
 	}
+	code, message = l.hookHealth(code, message)
 	if s.Health.Status != string(code) || s.Health.LastTransitionTime == nil {
 		t := metav1.NewTime(now).Rfc3339Copy()
 		s.Health.Status, s.Health.LastTransitionTime = string(code), &t
@@ -301,18 +312,23 @@ func progressDeadline(spec *v1alpha1.ApplicationSpec, h v1alpha1.HealthStatus) t
 
 // operationStatus ends the operation of this pass and notes it in the history.
 func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
+	if l.hookOperation(s, now) {
+		return
+	}
 	interrupted := s.OperationState != nil && s.OperationState.Phase == v1alpha1.PhaseRunning
 	if l.waiting || l.blocked != "" && l.input.Request == nil || !l.did.tried && l.input.Request == nil && !interrupted {
 		return
 	}
-	phase, message := v1alpha1.PhaseSucceeded, l.did.summary()
+	phase, message := v1alpha1.PhaseSucceeded, l.summary()
 	if err := cmp.Or(l.failure(), l.unread()); err != nil {
 		phase, message = v1alpha1.PhaseFailed, err.Error()
 	}
 	if l.did.again && phase == v1alpha1.PhaseSucceeded {
 		return // the next pass, which comes at once, will end it
 	}
-	if l.started.IsZero() {
+	if l.run != nil && l.run.ended {
+		l.started = l.run.status.StartedAt.Time
+	} else if l.started.IsZero() {
 		l.started = now
 	}
 	op := l.operation(phase, truncate(message, 2*maxMessage))
@@ -323,7 +339,7 @@ func (l *look) operationStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 		l.st.answered = op.ID
 		s.LastRequest = &v1alpha1.RequestStatus{ID: op.ID, Phase: op.Phase, Message: op.Message, FinishedAt: finished}
 	}
-	if l.did.wrote() > 0 || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {
+	if l.did.wrote() > 0 || l.hookError() != nil || phase == v1alpha1.PhaseFailed && l.st.retry.times <= 1 && l.did.refused != nil {
 		s.History = record(s.History, l.record(op))
 	}
 }
@@ -347,8 +363,8 @@ func (l *look) unread() error {
 
 // failure is why the pass did not bring about what it was to; nil where it did.
 func (l *look) failure() error {
-	if l.did.refused != nil {
-		return l.did.refused
+	if err := cmp.Or(l.did.refused, l.hookError()); err != nil {
+		return err
 	}
 	if l.did.failed == 0 {
 		return nil
@@ -367,20 +383,4 @@ func sortedFailures(m map[diff.ID]*failure) []diff.ID {
 	}
 	slices.SortFunc(ids, diff.ID.Compare)
 	return ids
-}
-
-func (o outcome) summary() string {
-	var parts []string
-	for _, p := range []struct {
-		n    int
-		what string
-	}{{o.created, "created"}, {o.updated, "updated"}, {o.healed, "healed"}, {o.pruned, "pruned"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing to do"
-	}
-	return strings.Join(parts, ", ")
 }

@@ -120,6 +120,9 @@ func (g *gathering) managed(ctx context.Context) (map[diff.ID]*unstructured.Unst
 		g.objects = g.objects[:before]
 		for _, u := range own {
 			id := diff.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()}
+			if doneHook(g.app, id, u.GetAnnotations()[v1alpha1.AnnotationHookRun]) {
+				continue
+			}
 			if u.GetAnnotations()[v1alpha1.AnnotationTracking] == tracking(types.NamespacedName{Namespace: g.app.Namespace, Name: g.app.Name}, id) {
 				found[id] = u
 				g.objects = append(g.objects, u)
@@ -171,6 +174,7 @@ func (g *gathering) states(found map[diff.ID]*unstructured.Unstructured) []why.M
 			managed[id] = m
 		}
 	}
+	noteHooks(g.app, managed)
 	list := make([]why.Managed, 0, len(managed))
 	for _, m := range managed {
 		list = append(list, m)

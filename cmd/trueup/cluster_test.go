@@ -233,6 +233,11 @@ func unsettled(app *v1alpha1.Application) {
 		{Group: "gone.example.com", Version: "v1", Kind: "Widget"},
 	}
 	app.Status.OperationState = &v1alpha1.OperationState{Phase: v1alpha1.PhaseSucceeded, Message: "applied 2 objects", StartedAt: now, FinishedAt: &now}
+	job := v1alpha1.ObjectReference{Group: "batch", Kind: "Job", Namespace: app.Namespace, Name: "migrate"}
+	app.Status.Hooks = &v1alpha1.HooksStatus{Run: "run", State: "state", Phase: v1alpha1.PhaseRunning, StartedAt: now, Hooks: []v1alpha1.HookStatus{
+		{ObjectReference: job, Phase: "PreSync", State: v1alpha1.PhaseSucceeded, Message: "completed, 1 of 1 pods succeeded", StartedAt: now, FinishedAt: &now, Deadline: now},
+		{ObjectReference: job, Phase: "PostSync", State: v1alpha1.PhaseRunning, Message: "0 of 1 pods succeeded", StartedAt: now, Deadline: now},
+	}}
 	app.Status.History = []v1alpha1.SyncRecord{{
 		Revision: app.Status.Sync.Revision, StartedAt: now, FinishedAt: now, InitiatedBy: "automated",
 		Result: v1alpha1.PhaseSucceeded, Created: 3, Healed: 1,

@@ -74,6 +74,15 @@ func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
 			writeNotes(w, p, change)
 		}
 	}
+	if preview.HooksDue {
+		for _, hook := range preview.Hooks {
+			text := fmt.Sprintf("a sync would run the %s hook %s", hook.Phase, hook.ID)
+			if hook.Err != nil {
+				text = fmt.Sprintf("a sync would be refused: %s", hook.Err)
+			}
+			fmt.Fprintln(w, p.paint(dim, "# "+text))
+		}
+	}
 	switch {
 	case failed > 0:
 		return &exitError{diffFailed, fmt.Errorf("comparing with %s: %d of %d objects cannot be compared", shortRevision(preview.Revision), failed, len(preview.Changes))}

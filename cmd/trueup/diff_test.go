@@ -52,12 +52,14 @@ func TestDiffAndDryRunTellWhatASyncWouldDo(t *testing.T) {
 	hasLine(t, out, `\x1b\[31m-  key: edited\x1b\[0m\x1b\[2m  ← kubectl-patch \(Update\) \d+s ago\x1b\[0m\n\x1b\[32m\+  key: one\x1b\[0m$`)
 
 	// A newer commit: what it brings, takes away, and what of it the API server refuses.
-	repo.commit(t, map[string]string{"deploy/b.yaml": "", "deploy/c.yaml": configMap("c", "new")})
+	repo.commit(t, map[string]string{"deploy/b.yaml": "", "deploy/c.yaml": configMap("c", "new"),
+		"deploy/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {argocd.argoproj.io/hook: PreSync}}\n"})
 	out, _ = e.run(t, 1, "diff", "shop", "-n", e.namespace, "--revision", "HEAD")
-	contains(t, out, "+++ ConfigMap "+e.namespace+"/c (deploy/c.yaml:1)\n", "+  key: new\n", "no longer in Git")
+	contains(t, out, "+++ ConfigMap "+e.namespace+"/c (deploy/c.yaml:1)\n", "+  key: new\n", "no longer in Git",
+		"# a sync would run the PreSync hook ConfigMap "+e.namespace+"/hook\n")
 	out, _ = e.run(t, 0, "sync", "shop", "-n", e.namespace, "--dry-run", "--prune")
-	for _, line := range []string{`(?m)^Create +ConfigMap \S+/c`, `(?m)^Heal +ConfigMap \S+/a`, `(?m)^Prune +ConfigMap \S+/b +no longer in Git$`,
-		`(?m)^A sync of \S+/shop to \w{7} would create 1, heal 2, prune 1. Nothing was changed.$`} {
+	for _, line := range []string{`(?m)^Run +PreSync hook ConfigMap \S+/hook`, `(?m)^Create +ConfigMap \S+/c`, `(?m)^Heal +ConfigMap \S+/a`, `(?m)^Prune +ConfigMap \S+/b +no longer in Git$`,
+		`(?m)^A sync of \S+/shop to \w{7} would create 1, heal 2, prune 1 and run 1 hook. Nothing was changed.$`} {
 		if !regexp.MustCompile(line).MatchString(out) {
 			t.Errorf("no line like %s in:\n%s", line, out)
 		}

@@ -29,12 +29,29 @@ func (s *syncing) dryRun(ctx context.Context, prune bool) error {
 			t.add(cell{"Leave", dim}, cell{text: change.ID.String()}, cell{text: firstLine(change.Message)})
 		}
 	}
+	for _, hook := range preview.Hooks {
+		name := fmt.Sprintf("%s hook %s", hook.Phase, hook.ID)
+		if hook.Err != nil {
+			failed++
+			t.add(cell{"Refused", red}, cell{text: name}, cell{text: firstLine(hook.Err.Error())})
+		} else {
+			t.add(cell{"Run", yellow}, cell{text: name}, cell{})
+		}
+	}
 	t.write(s.out, s.palette)
 	revision := shortRevision(preview.Revision)
 	if failed > 0 {
-		return fmt.Errorf("a sync of %s/%s to %s would fail: %d of %d objects would be refused", s.app.Namespace, s.app.Name, revision, failed, len(preview.Changes))
+		return fmt.Errorf("a sync of %s/%s to %s would fail: %d of %d objects would be refused", s.app.Namespace, s.app.Name, revision, failed, len(preview.Changes)+len(preview.Hooks))
 	}
-	fmt.Fprintf(s.out, "A sync of %s/%s to %s would %s. Nothing was changed.\n", s.app.Namespace, s.app.Name, revision, countWords(counts))
+	words := countWords(counts)
+	switch n := len(preview.Hooks); n {
+	case 0:
+	case 1:
+		words += " and run 1 hook"
+	default:
+		words += fmt.Sprintf(" and run %d hooks", n)
+	}
+	fmt.Fprintf(s.out, "A sync of %s/%s to %s would %s. Nothing was changed.\n", s.app.Namespace, s.app.Name, revision, words)
 	return nil
 }
 

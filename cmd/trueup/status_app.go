@@ -29,6 +29,7 @@ func describe(w io.Writer, p palette, app *v1alpha1.Application) {
 	}{
 		{"Conditions that are not met", conditionTable(app.Status.Conditions)},
 		{"Fields that others own", driftTable(app.Status.Drift, app.Status.DriftOmitted)},
+		{"Hooks of the last sync", hookTable(app.Status.Hooks)},
 		{"Last syncs", historyTable(app.Status.History)},
 	} {
 		if len(part.table.rows) > 0 {
@@ -212,6 +213,25 @@ func driftTable(drift []v1alpha1.FieldDrift, omitted int) *table {
 	}
 	if omitted > 0 {
 		t.add(cell{text: fmt.Sprintf("and %d more", omitted)})
+	}
+	return t
+}
+
+// hookTable reads: PreSync  Job shop/migrate  Failed  0 of 1 pods succeeded …
+func hookTable(run *v1alpha1.HooksStatus) *table {
+	t := &table{indent: "  "}
+	if run == nil {
+		return t
+	}
+	for _, h := range run.Hooks {
+		text := firstLine(h.Message)
+		switch {
+		case h.State == v1alpha1.PhaseRunning:
+			text = strings.Join(nonEmpty("since "+age(h.StartedAt)+", until "+h.Deadline.UTC().Format("2006-01-02 15:04 MST"), text), ": ")
+		case h.FinishedAt != nil:
+			text = strings.Join(nonEmpty(age(*h.FinishedAt)+" ago", text), ": ")
+		}
+		t.add(cell{text: h.Phase}, cell{text: objectName(h.ObjectReference)}, cell{string(h.State), phaseStyle(h.State)}, cell{text: text})
 	}
 	return t
 }

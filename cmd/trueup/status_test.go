@@ -69,6 +69,8 @@ func TestStatusShowsOneApplicationWithItsObjects(t *testing.T) {
 		"Rendered  False  InvalidYAML  deploy/prod/web.yaml:12: did not find expected key\n",
 		"Deployment NAMESPACE/web  .spec.replicas ← kubectl (scale) ",
 		"Enforce  a person's tool took it\n",
+		"PreSync   Job NAMESPACE/migrate  Succeeded  ", "ago: completed, 1 of 1 pods succeeded\n",
+		"PostSync  Job NAMESPACE/migrate  Running    since ", ": 0 of 1 pods succeeded\n",
 		"3f2a1b7  Succeeded  automated  3 created, 1 healed\n",
 		"Widget.gone.example.com is a kind that the API server does not have (any more)\n",
 	)

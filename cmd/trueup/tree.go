@@ -56,6 +56,12 @@ func newTree(app *v1alpha1.Application, judge *health.Judge, managed, made []mem
 			continue
 		}
 		n := &node{name: objectName(m.ref), created: m.object.GetCreationTimestamp(), children: children(m.object.GetUID(), judge, byOwner)}
+		if m.object.GetAnnotations()[v1alpha1.AnnotationHookRun] != "" {
+			if n.health = string(health.Progressing); isAtWork(app.Status.Hooks, m.ref) { // else the table of hooks says it all
+				tree.roots = append(tree.roots, n)
+			}
+			continue
+		}
 		state, listed := states[m.ref]
 		delete(states, m.ref)
 		switch {
@@ -76,6 +82,13 @@ func newTree(app *v1alpha1.Application, judge *health.Judge, managed, made []mem
 		tree.notes = append(tree.notes, fmt.Sprintf("%d more objects are not Synced and Healthy: the status has room for %d", n, v1alpha1.MaxResources))
 	}
 	return tree
+}
+
+// isAtWork reports whether an object is that of a hook that the sync waits for.
+func isAtWork(run *v1alpha1.HooksStatus, ref v1alpha1.ObjectReference) bool {
+	return run != nil && slices.ContainsFunc(run.Hooks, func(h v1alpha1.HookStatus) bool {
+		return h.ObjectReference == ref && h.State == v1alpha1.PhaseRunning
+	})
 }
 
 func (n *node) apply(state v1alpha1.ResourceStatus) {

@@ -143,8 +143,11 @@ func urgency(m *Managed) int {
 	if slices.Contains(workloads, m.Kind) {
 		n++
 	}
-	if m.Error != "" {
+	switch {
+	case m.Error != "":
 		n += 100
+	case m.Hook != "":
+		n += 50 // the sync waits for it
 	}
 	return n
 }
@@ -155,6 +158,9 @@ func (w *walk) managed(m Managed) {
 	switch {
 	case m.Error != "":
 		w.refused(m)
+	case o == nil && m.Hook != "":
+		w.link(m.Ref, m.Since, "%s", m.Health.Message)
+		w.stuck("trueup sync "+w.app.Name, "the %s hook %s failed: %s", m.Hook, m.Ref, m.Health.Message)
 	case o == nil:
 		w.link(m.Ref, m.Since, "%s", m.Health.Message)
 		w.stuck("trueup sync "+w.app.Name+" --dry-run", "%s is declared and not in the cluster", m.Ref)

@@ -64,6 +64,8 @@ type Managed struct {
 	Reason string // the API server's reason: Forbidden, Invalid, Conflict …
 	Since  time.Time
 	Health health.Result
+	// Hook is the phase of the sync in which it runs, for a hook that is not done or failed.
+	Hook string
 }
 
 // Report is the answer.

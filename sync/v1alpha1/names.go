@@ -14,6 +14,10 @@ const (
 	// AnnotationApplied holds digests of the configuration last applied and of the field set it gave us.
 	AnnotationApplied = "trueup.dev/applied"
 
+	// AnnotationHookRun, on the object of a hook, says in which run and phase it was made. Such an object is neither
+	// compared with Git nor pruned.
+	AnnotationHookRun = "trueup.dev/hook-run"
+
 	// AnnotationPrune, on a managed object, says "confirm" (a person allows to prune an object of a kind that holds
 	// data) or "disabled" (never prune it).
 	AnnotationPrune = "trueup.dev/prune"

@@ -33,6 +33,7 @@ const (
 	MaxResources = 50
 	MaxDrift     = 20
 	MaxHistory   = 10
+	MaxHooks     = 50
 )
 
 // ApplicationStatus is what the agent reports; it is written only when it changes.
@@ -72,6 +73,9 @@ type ApplicationStatus struct {
 	// History are the last syncs that changed something, the newest first, at most 10.
 	// +optional
 	History []SyncRecord `json:"history,omitempty"`
+	// Hooks are the hooks of the sync that runs, or of the last that had any: what has run is not run again for the same sync.
+	// +optional
+	Hooks *HooksStatus `json:"hooks,omitempty"`
 	// LastRequest is how the last sync that a person asked for ended.
 	// +optional
 	LastRequest *RequestStatus `json:"lastRequest,omitempty"`
@@ -102,6 +106,9 @@ type SyncStatus struct {
 	// SyncedSource is a digest of the source options of that sync, and of the versions of what its variables are from.
 	// +optional
 	SyncedSource string `json:"syncedSource,omitempty"`
+	// SyncedState is a digest of what that sync brought, hooks included. Hooks run for a revision that brings another.
+	// +optional
+	SyncedState string `json:"syncedState,omitempty"`
 	// SyncedObjects is the number of objects after that sync, if no prune was held back then: the prune budget is a part of it.
 	// +optional
 	SyncedObjects int `json:"syncedObjects,omitempty"`
@@ -208,6 +215,51 @@ type FieldDrift struct {
 	// Times counts how often a contested field was put back.
 	// +optional
 	Times int `json:"times,omitempty"`
+}
+
+// HooksStatus is one run of hooks, which belongs to one sync.
+type HooksStatus struct {
+	// Run tells one run from the next; the annotation trueup.dev/hook-run of the objects made in it begins with it.
+	Run string `json:"run"`
+	// State is a digest of what the sync brings, hooks included.
+	State string `json:"state"`
+	// Input is a digest of the revisions, the source and the variables. What comes of the same input is the same sync, also
+	// where a chart renders to something else since the cluster serves other kinds.
+	Input string `json:"input"`
+	// Request is the ID of the SyncRequest that it answers.
+	// +optional
+	Request string `json:"request,omitempty"`
+	// Phase is Running, Succeeded or Failed. One that Failed runs again when Git, the source or the variables change, or
+	// when a person asks for a sync.
+	Phase Phase `json:"phase"`
+	// +optional
+	Message   string      `json:"message,omitempty"`
+	StartedAt metav1.Time `json:"startedAt"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// Hooks are those that have begun, in that order, at most 50.
+	// +optional
+	// +kubebuilder:validation:MaxItems=50
+	Hooks []HookStatus `json:"hooks,omitempty"`
+}
+
+// HookStatus is how one hook of a run stands. It is written before the hook's object is made.
+type HookStatus struct {
+	ObjectReference `json:",inline"`
+	// Phase is PreSync, Sync, PostSync or SyncFail.
+	Phase string `json:"phase"`
+	// State is Running, Succeeded or Failed.
+	State Phase `json:"state"`
+	// UID is that of the object, once it was made.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// +optional
+	Message   string      `json:"message,omitempty"`
+	StartedAt metav1.Time `json:"startedAt"`
+	// Deadline is when the hook counts as failed if it is not done by then.
+	Deadline metav1.Time `json:"deadline"`
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 }
 
 // Phase of a sync.

@@ -15,9 +15,6 @@ import (
 	"github.com/trueup/trueup/source/internal/manifest"
 )
 
-// hookAnnotation is on objects that Helm creates at some moment, in place of applying them.
-const hookAnnotation = "helm.sh/hook"
-
 // add adds the documents of one rendered file to out. YAML is read as Helm reads it.
 func (r *renderer) add(out *Answer, name, content string, isCRD bool) error {
 	file := r.place(name)
@@ -40,35 +37,9 @@ func (r *renderer) add(out *Answer, name, content string, isCRD bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: what it renders to is no valid YAML (in document %d): %s", file, i+1, strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		if err := out.sort(Document{File: file, Line: lines[i], JSON: document}, isCRD); err != nil {
-			return err
+		if string(document) != "null" { // comments are nowhere
+			out.Documents = append(out.Documents, Document{File: file, Line: lines[i], JSON: document})
 		}
-	}
-	return nil
-}
-
-// sort puts a document where it belongs. Comments are nowhere.
-func (a *Answer) sort(d Document, isCRD bool) error {
-	if string(d.JSON) == "null" {
-		return nil
-	}
-	var head struct {
-		Kind     string
-		Metadata struct {
-			Name        string
-			Annotations map[string]any
-		}
-	}
-	if err := json.Unmarshal(d.JSON, &head); err != nil {
-		return fmt.Errorf("%s: what it renders to is no Kubernetes object", Place(d.File, d.Line))
-	}
-	hook, _ := head.Metadata.Annotations[hookAnnotation].(string)
-	events := strings.FieldsFunc(strings.ToLower(hook), func(r rune) bool { return r == ',' || r == ' ' })
-	switch {
-	case isCRD || len(events) == 0 || slices.Contains(events, "crd-install"):
-		a.Documents = append(a.Documents, d)
-	case slices.ContainsFunc(events, func(e string) bool { return e != "test" && e != "test-success" && e != "test-failure" }):
-		a.Hooks = append(a.Hooks, Hook{Kind: head.Kind, Name: head.Metadata.Name, File: d.File, Events: strings.Join(events, ",")})
 	}
 	return nil
 }

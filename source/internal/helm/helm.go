@@ -58,10 +58,8 @@ type Parameter struct {
 
 // An Answer is what a chart renders to.
 type Answer struct {
-	Name, Version string // of the chart
-	Documents     []Document
-	// Hooks are left out of Documents. Tests are in neither.
-	Hooks []Hook
+	Name, Version string     // of the chart
+	Documents     []Document // hooks and tests among them
 	// Cluster says that KubeVersion or APIVersions may have had a part in it.
 	Cluster bool
 }
@@ -74,12 +72,6 @@ type Document struct {
 	// Random are JSON pointers to values that were different when the chart was rendered once more. One that is "" means
 	// all of it: even which object it is.
 	Random []string `json:",omitempty"`
-}
-
-// A Hook is an object that Helm would create at some moment of an installation.
-type Hook struct {
-	Kind, Name, File string
-	Events           string
 }
 
 const worker = "helm"

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -198,6 +199,9 @@ func checkName(kind string, object map[string]any) error {
 		default:
 			return fmt.Errorf("metadata.name of a %s must be a string, found %s: quote it", kind, typeName(name))
 		}
+		if generated, ok := metadata["generateName"].(string); ok && generated != "" && isHook(metadata) {
+			return nil // each run of a hook is an object of its own
+		}
 		if metadata["generateName"] != nil {
 			return fmt.Errorf("%s with metadata.generateName: give it a metadata.name, so that it is the same object on every sync", kind)
 		}
@@ -205,6 +209,17 @@ func checkName(kind string, object map[string]any) error {
 	default:
 		return fmt.Errorf("metadata of a %s must be a mapping, found %s", kind, typeName(metadata))
 	}
+}
+
+// HelmHook is Helm's annotation of hooks.
+const HelmHook = "helm.sh/hook"
+
+// HookAnnotations are those that make an object a hook. The first that an object has is used.
+var HookAnnotations = []string{"trueup.dev/hook", "argocd.argoproj.io/hook", HelmHook}
+
+func isHook(metadata map[string]any) bool {
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return slices.ContainsFunc(HookAnnotations, func(name string) bool { return annotations[name] != nil })
 }
 
 func typeName(v any) string {
