@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/gitserver"
+	"github.com/trueup/trueup/testdata/kubetest"
 )
 
 // TestHostileFoldersHurtNobodyElse has programs without end and a hundred thousand files beside an Application that goes on.
@@ -29,6 +32,12 @@ func TestHostileFoldersHurtNobodyElse(t *testing.T) {
 		w.app(name)
 	}
 	start := time.Now()
+	kubetest.Eventually(t, 5*patience, func() error { // a busy machine takes minutes for a hundred thousand files
+		if condition(w.get("memory"), v1alpha1.ConditionFetched).Status != metav1.ConditionTrue {
+			return fmt.Errorf("the repository has not been read yet")
+		}
+		return nil
+	})
 	w.until("memory", says(v1alpha1.ConditionRendered, "the renderer was stopped at memory/bad.jsonnet", "MiB of memory"))
 	w.until("many", says(v1alpha1.ConditionRendered, "more than 50000 files and folders are read by one render"))
 	w.heals("good")

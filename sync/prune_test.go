@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trueup/trueup/sync/v1alpha1"
+	"github.com/trueup/trueup/testdata/gitserver"
 )
 
 // cascade makes the deletion of an Application take its objects along.
@@ -50,8 +51,9 @@ func TestObjectLostWhileTheRenderFailedIsPrunedByTheNextGoodCommit(t *testing.T)
 	w.app("shop")
 	w.until("shop", synced(first))
 
-	w.git.Remove("lose an object", "shop/lost.yaml")
-	w.git.Commit(map[string]string{"shop/bad.yaml": "kind: [\n"}, "break it")
+	// In one commit: the agent may look at any time.
+	w.git.CommitTo(gitserver.DefaultBranch, "lose an object and break it",
+		gitserver.Change{Path: "shop/lost.yaml", Delete: true}, gitserver.Change{Path: "shop/bad.yaml", Content: "kind: [\n"})
 	w.until("shop", says(v1alpha1.ConditionRendered, "shop/bad.yaml"))
 	if got := w.there("configmap/lost"); got == "" {
 		t.Error("the object was pruned by a revision that did not render")
