@@ -15,21 +15,21 @@ type archiveFiles struct {
 	load   func() (*chart.Archive, error)
 }
 
-// in returns the path of a name in the archive; false for what is not in the folder.
-func (f archiveFiles) in(name string) (string, bool) {
+// open returns the archive, and the path in it of a name in the folder.
+func (f archiveFiles) open(name string) (a *chart.Archive, rest string, err error) {
 	first, rest, _ := strings.Cut(name, "/")
-	return rest, first == f.folder
+	if first != f.folder {
+		return nil, "", notExist(name)
+	}
+	a, err = f.load()
+	return a, rest, err
 }
 
 func (f archiveFiles) lstat(name string) (entry, error) {
 	if name == "" || name == f.folder {
 		return entry{name: name, kind: kindDir, hash: f.digest}, nil
 	}
-	rest, ok := f.in(name)
-	if !ok {
-		return entry{}, notExist(name)
-	}
-	a, err := f.load()
+	a, rest, err := f.open(name)
 	if err != nil {
 		return entry{}, err
 	}
@@ -46,11 +46,7 @@ func (f archiveFiles) readDir(name string) ([]entry, error) {
 	if name == "" {
 		return []entry{{name: f.folder, kind: kindDir, hash: f.digest}}, nil
 	}
-	rest, ok := f.in(name)
-	if !ok {
-		return nil, notExist(name)
-	}
-	a, err := f.load()
+	a, rest, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +65,7 @@ func (f archiveFiles) readDir(name string) ([]entry, error) {
 }
 
 func (f archiveFiles) read(name string, _ entry) ([]byte, error) {
-	rest, ok := f.in(name)
-	if !ok {
-		return nil, notExist(name)
-	}
-	a, err := f.load()
+	a, rest, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
