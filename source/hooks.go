@@ -231,6 +231,8 @@ func (r *Rendered) sortHooks(dir string) error {
 		}
 		if o.Hook = reading.hook; o.Hook != nil || reading.keep {
 			kept = append(kept, o)
+		} else {
+			r.LeftOut = append(r.LeftOut, o)
 		}
 	}
 	if len(left) > 0 {

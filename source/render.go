@@ -53,7 +53,10 @@ const (
 // Rendered is what a folder renders to. It is shared by all that ask for it: its objects must not be changed.
 type Rendered struct {
 	// Objects are in the order of their files, or in kustomize's order, hooks among them. There may be none: see Empty.
-	Objects  []Object
+	Objects []Object
+	// LeftOut are declared too, but nothing to apply: hooks that are skipped, or not for a sync. What is there of them
+	// from a time when they were no hooks is not gone from Git.
+	LeftOut  []Object
 	Inputs   Inputs
 	Kind     string
 	Warnings []string

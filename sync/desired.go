@@ -60,6 +60,7 @@ type DesiredSet struct {
 	state   string     // digest of both
 	app     types.NamespacedName
 	byID    map[diff.ID]*Desired
+	leftOut map[diff.ID]bool // declared, but nothing to apply
 	// Unknown are kinds that neither the API server serves nor this revision defines, or whose API server does not
 	// answer now: the error says which.
 	Unknown map[schema.GroupVersionKind]error
@@ -67,9 +68,21 @@ type DesiredSet struct {
 	Autoscaled map[diff.ID]string
 }
 
-// declares reports whether an object is in the set, as one to keep or as a hook.
+// leaveOut notes objects that are declared but nothing to apply, so that what is there of them is not pruned. Of a kind
+// that has no namespace and one that has, both are noted: the name decides.
+func (s *DesiredSet) leaveOut(objects []source.Object, namespace string) {
+	s.leftOut = make(map[diff.ID]bool, len(objects))
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		for _, ns := range []string{"", cmp.Or(o.GetNamespace(), namespace)} {
+			s.leftOut[diff.ID{Group: gvk.Group, Kind: gvk.Kind, Namespace: ns, Name: o.GetName()}] = true
+		}
+	}
+}
+
+// declares reports whether an object is in the set: as one to keep, as a hook, or as one that is left out.
 func (s *DesiredSet) declares(id diff.ID) bool {
-	return s.byID[id] != nil || slices.ContainsFunc(s.Hooks, func(h *Hook) bool { return h.ID == id })
+	return s.byID[id] != nil || s.leftOut[id] || slices.ContainsFunc(s.Hooks, func(h *Hook) bool { return h.ID == id })
 }
 
 // Kinds returns the kinds of the objects and hooks.

@@ -206,6 +206,7 @@ func (c *Controller) render(ctx context.Context, app *v1alpha1.Application, pick
 	if err != nil {
 		return secrets.Error(err)
 	}
+	set.leaveOut(out.leftOut, app.Spec.Destination.Namespace)
 	// Kinds that are still unknown are no news.
 	if next.set == nil || next.versions != vars.versions || next.cluster != out.cluster || !hold(ctx, next.footprints, trees) || !maps.EqualFunc(set.Unknown, next.set.Unknown, sameMessage) {
 		next.set, next.footprints, next.mask, next.warnings, next.cluster = set, out.footprints, secrets, out.warnings(), out.cluster

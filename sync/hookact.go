@@ -124,7 +124,11 @@ func (c *Controller) advance(ctx context.Context, l *look, phase source.HookPhas
 func (l *look) awaitHook(h *Hook) {
 	item := l.run.item(h)
 	l.hookWait = fmt.Sprintf("waiting for the %s until %s: %s", h.name(), item.Deadline.UTC().Format(time.RFC3339), item.Message)
-	l.hookAgain(item.Deadline.Time)
+	again := item.Deadline.Time
+	if !again.After(l.now) { // its object cannot be read now
+		again = l.now.Add(hookRetry)
+	}
+	l.hookAgain(again)
 }
 
 // startHooks makes the objects of hooks, after the status says that they begin. It reports whether to go on at once.

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,7 +47,7 @@ func (c *Controller) checkHook(ctx context.Context, l *look, h *Hook) error {
 		return err
 	}
 	o := c.live.get(h.ID)
-	if o != nil && !(o.App == l.key && o.HookRun != "" && (keptHook(o) || mayClear(h, o) || o.HookRun == hookRunOf(l.run.status.Run, h.Phase))) {
+	if o != nil && !l.mayReplace(h, o) {
 		return inTheWay(h, o, l.key)
 	}
 	u, err := h.config(l.run.status.Run)
@@ -71,6 +72,12 @@ func (c *Controller) checkHook(ctx context.Context, l *look, h *Hook) error {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return err
+}
+
+// mayReplace reports whether an object is none that keeps a hook from running. What this run has made in an earlier phase
+// has its time until this one, also where a restart has it checked again.
+func (l *look) mayReplace(h *Hook, o *Observed) bool {
+	return o.App == l.key && o.HookRun != "" && (keptHook(o) || mayClear(h, o) || strings.HasPrefix(o.HookRun, l.run.status.Run+":"))
 }
 
 // hookNamespace decides about a hook whose namespace is not there.

@@ -159,6 +159,16 @@ func (l *look) isOf(run *v1alpha1.HooksStatus) bool {
 	return run != nil && (run.State == l.snap.set.state || run.Input == l.hookInput())
 }
 
+// outrun reports whether Git has changed while the hooks of a sync ran that a person asked for, where nothing is synced
+// that nobody asked for: the word was given for what was there then. While Git cannot be read, nobody knows.
+func (l *look) outrun() bool {
+	run := l.app.Status.Hooks
+	return run != nil && run.Phase == v1alpha1.PhaseRunning && run.Request != "" && l.input.Request != nil && run.Request == l.input.Request.ID &&
+		!l.input.Policy.Automated && l.snap.set != nil && l.snap.fetchErr == nil && l.snap.verifyErr == nil && l.snap.renderErr == nil && !l.isOf(run)
+}
+
+const outrunMessage = "Git, the source or the variables changed while the hooks of this sync ran, and what is there now was not asked for: look at it with trueup diff, then run trueup sync"
+
 // hooksDue reports whether a run of hooks begins with this pass, if nothing is in its way.
 func (l *look) hooksDue() bool {
 	set, synced, last := l.snap.set, l.app.Status.Sync, l.app.Status.Hooks
@@ -166,7 +176,7 @@ func (l *look) hooksDue() bool {
 	switch {
 	case len(set.Hooks) == 0:
 		return false
-	case l.input.Request != nil:
+	case l.input.Request != nil && (l.unread() == nil || set.state != synced.SyncedState):
 		return !ended || last.Request != l.input.Request.ID
 	case !l.input.Policy.Automated || !l.input.New || ended || set.state == synced.SyncedState:
 		return false
@@ -235,9 +245,9 @@ func (l *look) hookAgain(at time.Time) {
 	}
 }
 
-// noteHookKinds notes the kinds of which objects of hooks are left that Git no longer has.
+// noteHookKinds notes the kinds of which objects of hooks are left that Git no longer has, or leaves out.
 func (c *Controller) noteHookKinds(l *look) {
-	if l.app.Status.Hooks == nil {
+	if l.app.Status.Hooks == nil && len(l.snap.set.leftOut) == 0 {
 		return
 	}
 	declared := l.snap.set.Kinds()
@@ -250,7 +260,7 @@ func (c *Controller) noteHookKinds(l *look) {
 			continue
 		}
 		for _, o := range c.live.of(l.key) {
-			if o.HookRun != "" {
+			if o.HookRun != "" || l.snap.set.leftOut[o.ID] {
 				l.hookKinds = append(l.hookKinds, diff.ID{Group: o.ID.Group, Kind: o.ID.Kind})
 			}
 		}

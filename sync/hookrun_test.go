@@ -30,7 +30,11 @@ func desiredOf(t *testing.T, manifest string) (*DesiredSet, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDesiredSet(rendered.Objects, types.NamespacedName{Namespace: "trueup", Name: "shop"}, "dest", someKinds{})
+	set, err := newDesiredSet(rendered.Objects, types.NamespacedName{Namespace: "trueup", Name: "shop"}, "dest", someKinds{})
+	if err == nil {
+		set.leaveOut(rendered.LeftOut, "dest")
+	}
+	return set, err
 }
 
 func TestSyncHooksThatGitDeclares(t *testing.T) {

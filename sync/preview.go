@@ -135,7 +135,7 @@ func (r *rendering) merged() *source.Rendered {
 	if len(r.rendered) == 1 {
 		return r.rendered[0]
 	}
-	all := &source.Rendered{Objects: r.objects, Secrets: r.secrets, Warnings: r.warnings()}
+	all := &source.Rendered{Objects: r.objects, LeftOut: r.leftOut, Secrets: r.secrets, Warnings: r.warnings()}
 	for i, one := range r.rendered {
 		name := r.prefix(i)
 		for _, in := range one.Inputs {
@@ -185,6 +185,7 @@ func newPreviewer(ctx context.Context, clients *Clients, repositories *source.Re
 	if p.set, err = newDesiredSet(rendered.Objects, key, app.Spec.Destination.Namespace, kinds); err != nil {
 		return nil, p.mask.Error(err)
 	}
+	p.set.leaveOut(rendered.LeftOut, app.Spec.Destination.Namespace)
 	policies, err := fieldPolicies(&app.Spec)
 	if err != nil {
 		return nil, err

@@ -172,6 +172,10 @@ func (c *Controller) inputOf(l *look) Input {
 	synced := l.app.Status.Sync
 	in.New = synced.SyncedRevision != l.snap.revision() || !slices.Equal(synced.SyncedRevisions, l.snap.revisions()) ||
 		synced.SyncedSource != syncedSource(l.source, l.snap.versions)
+	if l.input = in; l.outrun() {
+		l.block(outrunMessage) // which answers the request
+		l.hookAgain(l.now)
+	}
 	policies, err := fieldPolicies(&l.app.Spec)
 	if err != nil {
 		l.block(err.Error())
@@ -244,7 +248,7 @@ func (c *Controller) compare(l *look, all bool, ids map[diff.ID]bool) {
 
 func (c *Controller) extra(l *look, o *Observed, steps map[diff.ID]*Step) {
 	if l.snap.set.declares(o.ID) {
-		return // a hook that was an object before: it is not pruned behind the hook's back
+		return // a hook that was an object before, run or left out: it is not pruned behind the hook's back
 	}
 	if step, ok := l.input.Extra(o, len(l.snap.set.Objects) == 0); ok {
 		steps[o.ID] = &step

@@ -196,6 +196,7 @@ func (r *reader) trees(ctx context.Context, picks []*picked) ([]*source.Tree, er
 // rendering is what all sources of an Application render to.
 type rendering struct {
 	objects    []source.Object
+	leftOut    []source.Object // declared, but nothing to apply
 	footprints []footprint
 	secrets    []string // texts that nothing shown may have in it
 	cluster    string   // digest of what the cluster serves, if it had a part in it
@@ -269,6 +270,7 @@ func (r *reader) render(ctx context.Context, app *v1alpha1.Application, picks []
 			}
 			out.objects = append(out.objects, o)
 		}
+		out.leftOut = append(out.leftOut, rendered.LeftOut...)
 		out.footprints = append(out.footprints, footprint{i, source.NewFootprint(trees[i], rendered.Inputs)})
 		out.secrets = append(out.secrets, rendered.Secrets...)
 		if rendered.UsesCluster {
