@@ -21,7 +21,7 @@ func addNamespaceFlag(cmd *cobra.Command, namespace *string, value, usage string
 	cmd.Flags().StringVarP(namespace, "namespace", "n", value, usage)
 }
 
-const namespaceUsage = "namespace of the Application (default: where its name is found)"
+const namespaceUsage = "namespace of the Application (default: the one of the kubeconfig's context, or else where its name is found)"
 
 // openApp connects to the cluster and returns it with the Application called name, as findApp finds it.
 func (c *cli) openApp(cmd *cobra.Command, namespace, name string) (*cluster, *v1alpha1.Application, error) {
