@@ -61,6 +61,11 @@ func (r *hookRun) begin(h *Hook, now time.Time) *v1alpha1.HookStatus {
 	return &r.status.Hooks[len(r.status.Hooks)-1]
 }
 
+// runWell returns the hooks that a sync runs in which nothing fails.
+func runWell(hooks []*Hook) []*Hook {
+	return slices.DeleteFunc(slices.Clone(hooks), func(h *Hook) bool { return h.Phase == source.SyncFail })
+}
+
 // hookStage is how one phase stands.
 type hookStage struct {
 	start  []*Hook // to be made now

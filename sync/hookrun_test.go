@@ -114,6 +114,13 @@ func TestSyncHookStages(t *testing.T) {
 	}
 }
 
+func TestASyncThatGoesWellRunsNoSyncFailHook(t *testing.T) {
+	hooks := []*Hook{{Phase: source.PreSync}, {Phase: source.PostSync}, {Phase: source.SyncFail}}
+	if got := runWell(hooks); len(got) != 2 || got[0] != hooks[0] || got[1] != hooks[1] || hooks[2] == nil {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestWhyPutsTheHookFirstThatASyncWaitsFor(t *testing.T) {
 	judge, err := health.NewJudge(nil, health.Options{})
 	if err != nil {
@@ -130,6 +137,12 @@ func TestWhyPutsTheHookFirstThatASyncWaitsFor(t *testing.T) {
 		t.Errorf("want the cause %q, got %q", want, report.Cause)
 	}
 	id := diff.ID(ref(hookID(&app.Status.Hooks.Hooks[0])))
+	// A Job that was done only after its deadline is healthy, and has failed as a hook.
+	managed := map[diff.ID]why.Managed{id: {Health: health.Result{Code: health.Healthy, Message: "completed"}}}
+	noteHooks(app, managed)
+	if got := managed[id].Health; got.Code != health.Degraded || got.Message != "0 of 1 pods succeeded" {
+		t.Errorf("a hook that failed is Degraded whatever its object is, got %+v", got)
+	}
 	for run, done := range map[string]bool{"": false, "2:PreSync": false, "1:PreSync": true} {
 		if got := doneHook(app, id, run); got != done {
 			t.Errorf("the object of the run %q: done is %v", run, got)

@@ -154,9 +154,10 @@ func noteHooks(app *v1alpha1.Application, managed map[diff.ID]why.Managed) {
 		m, there := managed[hookID(&h)]
 		if !there {
 			m = why.Managed{Ref: ref(hookID(&h)), Health: health.Result{Code: health.Progressing, Reason: "Running", Message: h.Message}}
-			if h.State == v1alpha1.PhaseFailed {
-				m.Health.Code, m.Health.Reason = health.Degraded, "HookFailed"
-			}
+		}
+		if h.State == v1alpha1.PhaseFailed && m.Health.Code != health.Degraded {
+			// Whatever its object is by now, as one that was done only after its deadline.
+			m.Health = health.Result{Code: health.Degraded, Reason: "HookFailed", Message: h.Message}
 		}
 		m.Hook = h.Phase
 		managed[hookID(&h)] = m

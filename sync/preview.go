@@ -309,6 +309,7 @@ func (p *previewer) hooks(ctx context.Context) []HookChange {
 	if err != nil {
 		return []HookChange{{Err: err}}
 	}
+	hooks = runWell(hooks)
 	changes := make([]HookChange, len(hooks))
 	for i, h := range hooks {
 		changes[i] = HookChange{Phase: h.Phase, ID: h.ID}

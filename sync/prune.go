@@ -108,4 +108,5 @@ func (c *Controller) makeNamespaces(ctx context.Context, l *look) {
 			c.fail(l, &Step{ID: diff.ID{Kind: "Namespace", Name: name}}, err)
 		}
 	}
+	l.createNamespaces = nil // a pass with hooks comes here twice
 }

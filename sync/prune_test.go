@@ -327,11 +327,17 @@ func TestCreateNamespace(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = w.TryKubectl(context.Background(), "", "delete", "namespace", target, "--wait=false")
 	})
-	commit := w.git.Commit(map[string]string{"shop/settings.yaml": settings("settings", "one")}, "first")
+	commit := w.git.Commit(map[string]string{
+		"shop/settings.yaml": settings("settings", "one"), "shop/more.yaml": settings("more", "one"), "shop/hook.yaml": hookSettings("prepare", "trueup.dev/hook: PreSync"),
+	}, "first")
 	w.app("shop", cascade, func(app *v1alpha1.Application) { app.Spec.Destination.Namespace = target })
 	w.until("shop", says(v1alpha1.ConditionApplied, `namespaces "`+target+`" not found`, "CreateNamespace=true", "nothing was changed"))
 	w.kubectl("patch", "application", "shop", "--type=merge", "-p", `{"spec":{"syncPolicy":{"syncOptions":["CreateNamespace=true"]}}}`)
-	w.until("shop", synced(commit))
+	for _, r := range w.until("shop", synced(commit)).Status.History {
+		if strings.Contains(r.Message, "creating Namespace") {
+			t.Errorf("making the namespace once is enough: %s", r.Message)
+		}
+	}
 	w.kubectl("delete", "application", "shop", "--timeout=60s")
 	if got := w.Kubectl(t, "", "get", "configmap/settings", "namespace/"+target, "-n", target, "--ignore-not-found", "-o", "name"); got != "namespace/"+target+"\n" {
 		t.Errorf("want the object pruned and the namespace kept, got %q", got)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -196,9 +197,12 @@ func (l *look) operation(phase v1alpha1.Phase, message string) *v1alpha1.Operati
 // announce tells each change of state once, as an Event on the Application.
 func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 	tell := func(kind, reason, action, message string) {
-		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", truncate(l.snap.mask.Text(message), 900))
+		message = truncate(l.snap.mask.Text(message), 900)
+		c.recorder.Eventf(l.app, nil, kind, reason, action, "%s", message)
+		c.log.Info(message, "application", l.key.String(), "reason", reason)
 	}
 	c.countHooks(l, status)
+	c.logConditions(l, status)
 	old := &l.app.Status
 	begins := old.Sync.Status == "" && status.Sync.Status == v1alpha1.SyncUnknown // no news of an Application just made
 	if status.Sync.Status != old.Sync.Status && status.Sync.Status != "" && !begins {
@@ -219,6 +223,16 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 	if len(l.healed) > 0 {
 		tell(corev1.EventTypeNormal, "Healed", "Heal", healedMessage(l.healed))
 		l.healed = nil
+	}
+}
+
+// logConditions logs what has gone wrong since the last status.
+func (c *Controller) logConditions(l *look, status *v1alpha1.ApplicationStatus) {
+	for _, now := range status.Conditions {
+		before := meta.FindStatusCondition(l.app.Status.Conditions, now.Type)
+		if now.Status == metav1.ConditionFalse && now.Type != v1alpha1.ConditionReady && (before == nil || before.Status != now.Status || before.Message != now.Message) {
+			c.log.Warn(truncate(now.Message, 900), "application", l.key.String(), "condition", now.Type, "reason", now.Reason)
+		}
 	}
 }
 
