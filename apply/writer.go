@@ -234,13 +234,11 @@ func shallow(object map[string]any) map[string]any {
 
 // Create makes an object that nobody has made yet; it is no error that somebody has. It blocks for one request.
 func (w *Writer) Create(ctx context.Context, u *unstructured.Unstructured) error {
-	_, err := w.request(ctx, u, func(ctx context.Context, r dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
-		return r.Create(ctx, u, metav1.CreateOptions{FieldManager: w.manager})
-	})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating %s: %w", name(u), err)
+	_, err := w.CreateNew(ctx, u, false)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // CreateNew makes an object, or with dryRun only tries to, and returns it as stored. That it is there already is an error

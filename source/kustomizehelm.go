@@ -43,19 +43,14 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 		globals.ChartHome = cmp.Or(parsed.HelmGlobals.ChartHome, globals.ChartHome)
 	}
 	err := k.pauses.first("the charts of "+file, func() {
-		rendered := k.renderCharts(at, charts, cmp.Or(globals.ChartHome, types.HelmDefaultHome))
-		k.pauses.mu.Lock()
-		defer k.pauses.mu.Unlock()
-		k.pauses.charts[file] = rendered
+		k.pauses.inflated(file, k.renderCharts(at, charts, cmp.Or(globals.ChartHome, types.HelmDefaultHome)))
 	})
 	waits := errors.Is(err, errPaused)
 	if err != nil && !waits {
 		return nil, err
 	}
 	// A build that has to wait goes on with nothing in their place, to see what else it has to wait for.
-	k.pauses.mu.Lock()
-	rendered := k.pauses.charts[file]
-	k.pauses.mu.Unlock()
+	rendered := k.pauses.inflation(file)
 	if rendered.err != nil {
 		return nil, fmt.Errorf("%s: helmCharts: %w", file, rendered.err)
 	}
@@ -76,11 +71,7 @@ func (k *kustomizeFS) inflate(at place, content []byte, parsed *types.Kustomizat
 
 func (k *kustomizeFS) renderCharts(at place, charts []types.HelmChart, home string) inflation {
 	var out inflation
-	k.pauses.mu.Lock()
-	k.pauses.count += len(charts)
-	count := k.pauses.count
-	k.pauses.mu.Unlock()
-	if count > maxCharts {
+	if k.pauses.counted(len(charts)) > maxCharts {
 		return inflation{err: fmt.Errorf("there are more than %d charts in one kustomization and what it is made of", maxCharts)}
 	}
 	for _, c := range charts {

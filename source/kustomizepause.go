@@ -45,6 +45,28 @@ func (p *pauses) first(name string, work func()) error {
 	return errPaused
 }
 
+// inflation returns what the charts of a kustomization render to, nothing before that was done.
+func (p *pauses) inflation(file string) inflation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.charts[file]
+}
+
+// inflated notes what the charts of a kustomization render to.
+func (p *pauses) inflated(file string, rendered inflation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.charts[file] = rendered
+}
+
+// counted counts charts, and returns how many there have been with them.
+func (p *pauses) counted(charts int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count += charts
+	return p.count
+}
+
 // work does what the last build stopped for, and reports whether there was anything.
 func (p *pauses) work() bool {
 	p.mu.Lock()

@@ -228,7 +228,7 @@ func (c *Controller) fail(l *look, step *Step, err error) *failure {
 		class = classRefused
 	}
 	if class == apply.Deferred && step.Desired != nil {
-		err = fmt.Errorf("%w: %s", err, "what it needs is not there (with syncOptions [CreateNamespace=true] the namespace is made)")
+		err = namespaceMissing(err)
 	}
 	if step.Desired != nil {
 		err = fmt.Errorf("%s: %w", step.Desired.Origin, err)
@@ -250,4 +250,9 @@ func (c *Controller) fail(l *look, step *Step, err error) *failure {
 	step.Reason, step.Message = string(class), err.Error()
 	l.did.failed++
 	return f
+}
+
+// namespaceMissing adds to the error of an object whose namespace is not there what would make it.
+func namespaceMissing(err error) error {
+	return fmt.Errorf("%w: what it needs is not there (with syncOptions [CreateNamespace=true] the namespace is made)", err)
 }

@@ -130,7 +130,7 @@ func (f *fight) quiet(now time.Time) bool {
 // it. It is written to the status only when a field is held, so flips before that cost no write.
 func (s *appState) remember(drift []v1alpha1.FieldDrift, set *DesiredSet) {
 	for _, d := range drift {
-		id := diff.ID{Group: d.Group, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
+		id := idOf(d.ObjectReference)
 		desired, ok := set.byID[id]
 		if d.HeldUntil == nil || !ok {
 			continue

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -144,7 +143,7 @@ func readyMessage(s *v1alpha1.ApplicationStatus) string {
 func objectsMessage(s *v1alpha1.ApplicationStatus) string {
 	if len(s.Resources) > 0 {
 		r := s.Resources[0]
-		id := diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		id := idOf(r.ObjectReference)
 		message := id.String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
 		if more := len(s.Resources) + s.ResourcesOmitted - 1; more > 0 {
 			message += fmt.Sprintf(" (and %d more objects)", more)

@@ -92,5 +92,5 @@ func (c *Controller) hookNamespace(l *look, h *Hook, err error) error {
 	case declared:
 		return fmt.Errorf("%w: the namespace comes with this sync, and a PreSync hook runs before it: use syncOptions [CreateNamespace=true], or a later phase", err)
 	}
-	return fmt.Errorf("%w: %s", err, "what it needs is not there (with syncOptions [CreateNamespace=true] the namespace is made)")
+	return namespaceMissing(err)
 }

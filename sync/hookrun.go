@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
@@ -256,20 +257,16 @@ func (c *Controller) noteHookKinds(l *look) {
 		return
 	}
 	declared := l.snap.set.Kinds()
-	for _, k := range l.app.Status.Kinds {
-		known := false
-		for _, gvk := range declared {
-			known = known || gvk.Group == k.Group && gvk.Kind == k.Kind
-		}
-		if known {
-			continue
-		}
-		for _, o := range c.live.of(l.key) {
-			if o.HookRun != "" || l.snap.set.leftOut[o.ID] {
-				l.hookKinds = append(l.hookKinds, diff.ID{Group: o.ID.Group, Kind: o.ID.Kind})
-			}
-		}
+	isDeclared := func(k v1alpha1.KindReference) bool {
+		return slices.ContainsFunc(declared, func(gvk schema.GroupVersionKind) bool { return gvk.Group == k.Group && gvk.Kind == k.Kind })
+	}
+	if !slices.ContainsFunc(l.app.Status.Kinds, func(k v1alpha1.KindReference) bool { return !isDeclared(k) }) {
 		return
+	}
+	for _, o := range c.live.of(l.key) {
+		if o.HookRun != "" || l.snap.set.leftOut[o.ID] {
+			l.hookKinds = append(l.hookKinds, diff.ID{Group: o.ID.Group, Kind: o.ID.Kind})
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func TestWhyPutsTheHookFirstThatASyncWaitsFor(t *testing.T) {
 	if want := "the PreSync hook Job shop/migrate failed: 0 of 1 pods succeeded"; report.Cause != want {
 		t.Errorf("want the cause %q, got %q", want, report.Cause)
 	}
-	id := diff.ID(ref(hookID(&app.Status.Hooks.Hooks[0])))
+	id := diff.ID(ref(idOf(app.Status.Hooks.Hooks[0].ObjectReference)))
 	// A Job that was done only after its deadline is healthy, and has failed as a hook.
 	managed := map[diff.ID]why.Managed{id: {Health: health.Result{Code: health.Healthy, Message: "completed"}}}
 	noteHooks(app, managed)

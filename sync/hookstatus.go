@@ -54,7 +54,7 @@ func (l *look) hookAtWork() string {
 	}
 	for _, h := range l.run.status.Hooks {
 		if h.State == v1alpha1.PhaseRunning {
-			return fmt.Sprintf("%s hook %s: %s", h.Phase, hookID(&h), h.Message)
+			return fmt.Sprintf("%s hook %s: %s", h.Phase, idOf(h.ObjectReference), h.Message)
 		}
 	}
 	return ""
@@ -62,11 +62,7 @@ func (l *look) hookAtWork() string {
 
 // hookFailure is one sentence on a hook that failed.
 func hookFailure(h *v1alpha1.HookStatus) string {
-	return fmt.Sprintf("the %s hook %s failed: %s", h.Phase, hookID(h), h.Message)
-}
-
-func hookID(h *v1alpha1.HookStatus) diff.ID {
-	return diff.ID{Group: h.Group, Kind: h.Kind, Namespace: h.Namespace, Name: h.Name}
+	return fmt.Sprintf("the %s hook %s failed: %s", h.Phase, idOf(h.ObjectReference), h.Message)
 }
 
 func hookCount(n int) string {
@@ -139,7 +135,9 @@ func doneHook(app *v1alpha1.Application, id diff.ID, run string) bool {
 	}
 	h := app.Status.Hooks
 	return h == nil || h.Phase == v1alpha1.PhaseSucceeded || !strings.HasPrefix(run, h.Run+":") ||
-		!slices.ContainsFunc(h.Hooks, func(s v1alpha1.HookStatus) bool { return hookID(&s) == id && s.State != v1alpha1.PhaseSucceeded })
+		!slices.ContainsFunc(h.Hooks, func(s v1alpha1.HookStatus) bool {
+			return idOf(s.ObjectReference) == id && s.State != v1alpha1.PhaseSucceeded
+		})
 }
 
 // noteHooks adds the hooks that the last sync waits for, or that made it fail.
@@ -151,15 +149,15 @@ func noteHooks(app *v1alpha1.Application, managed map[diff.ID]why.Managed) {
 		if h.State == v1alpha1.PhaseSucceeded {
 			continue
 		}
-		m, there := managed[hookID(&h)]
+		m, there := managed[idOf(h.ObjectReference)]
 		if !there {
-			m = why.Managed{Ref: ref(hookID(&h)), Health: health.Result{Code: health.Progressing, Reason: "Running", Message: h.Message}}
+			m = why.Managed{Ref: ref(idOf(h.ObjectReference)), Health: health.Result{Code: health.Progressing, Reason: "Running", Message: h.Message}}
 		}
 		if h.State == v1alpha1.PhaseFailed && m.Health.Code != health.Degraded {
 			// Whatever its object is by now, as one that was done only after its deadline.
 			m.Health = health.Result{Code: health.Degraded, Reason: "HookFailed", Message: h.Message}
 		}
 		m.Hook = h.Phase
-		managed[hookID(&h)] = m
+		managed[idOf(h.ObjectReference)] = m
 	}
 }

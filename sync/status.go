@@ -116,6 +116,11 @@ func reference(id diff.ID) v1alpha1.ObjectReference {
 	return v1alpha1.ObjectReference{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
 
+// idOf is the reverse of reference.
+func idOf(r v1alpha1.ObjectReference) diff.ID {
+	return diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
 // maxMessage bounds what an object says about itself in the status.
 const maxMessage = 1024
 

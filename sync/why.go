@@ -159,7 +159,7 @@ func (g *gathering) states(found map[diff.ID]*unstructured.Unstructured) []why.M
 		since = c.LastTransitionTime
 	}
 	for _, r := range g.app.Status.Resources {
-		id := diff.ID{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+		id := idOf(r.ObjectReference)
 		m, there := managed[id]
 		if !there {
 			m = why.Managed{Ref: ref(id), Health: health.Result{Code: health.Code(cmp.Or(r.Health, string(health.Unknown))), Reason: r.Reason, Message: r.Message}}
