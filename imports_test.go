@@ -94,7 +94,7 @@ func TestWhichImportsAreWrong(t *testing.T) {
 		"everybody may import the API types": {uses{pkg: "diff", imports: []string{module + api}}, nil},
 		"the API types import nothing of the product": {uses{pkg: api, imports: []string{module + "sync", module + "diff", "k8s.io/apimachinery/pkg/runtime"}},
 			[]string{api + " imports sync", api + " imports diff"}},
-		"a folder within a layer belongs to it": {uses{pkg: "health/internal/fields", imports: []string{module + "health/internal/words", module + "apply"}},
+		"a folder within a layer belongs to it": {uses{pkg: "health/internal/fields", imports: []string{module + "health/words", module + "apply"}},
 			[]string{"health/internal/fields imports apply"}},
 		"a pure package has no client, context, clock or logger": {
 			uses{pkg: "diff", imports: []string{"context", "log/slog", "time", "k8s.io/client-go/dynamic", "k8s.io/apimachinery/pkg/runtime/schema"}, times: []string{"Now", "Time", "Duration"}},

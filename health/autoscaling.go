@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 // conditionsV1 is where autoscaling/v1 keeps the conditions, as JSON.

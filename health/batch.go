@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 // gateway judges a Gateway by its own conditions and those of its listeners.

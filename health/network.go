@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 func service(_ *Judge, o, status fields.Map) Result {

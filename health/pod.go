@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 // pod does not look at observedGeneration: kubelets before 1.33 never write it, and a pod's containers hardly change.

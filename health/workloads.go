@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 func progressing(reason, format string, args ...any) Result {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -58,7 +59,7 @@ func newRevision(writes []*write) bool {
 func (l *look) refuse(refused []error) {
 	r := &l.st.retry
 	r.times++
-	r.err = fmt.Errorf("%d of %d objects refused, nothing was changed: %w", len(refused), len(l.snap.set.Objects)+len(l.snap.set.Hooks), first(refused))
+	r.err = fmt.Errorf("%d of %s refused, nothing was changed: %w", len(refused), words.Count(len(l.snap.set.Objects)+len(l.snap.set.Hooks), "object"), first(refused))
 	r.until = never
 	if wait, ok := backoff(l.app.Spec.SyncPolicy, r.times); ok {
 		r.until = l.now.Add(wait)

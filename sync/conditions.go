@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -71,7 +72,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case l.rulesErr != nil:
 		set(v1alpha1.ConditionHealthRules, metav1.ConditionFalse, "Invalid", l.rulesErr.Error()+"; none of the rules is used until it is corrected")
 	default:
-		set(v1alpha1.ConditionHealthRules, metav1.ConditionTrue, "Compiled", fmt.Sprintf("%d rules", len(l.app.Spec.HealthRules)))
+		set(v1alpha1.ConditionHealthRules, metav1.ConditionTrue, "Compiled", words.Count(len(l.app.Spec.HealthRules), "rule"))
 	}
 	ok, reason := metav1.ConditionFalse, "NotReady"
 	if s.Sync.Status == v1alpha1.Synced && s.Health.Status == string(health.Healthy) && l.snap.fetchErr == nil && l.rulesErr == nil && l.hooksFailed(s) == "" && l.hookWait == "" {
@@ -104,9 +105,9 @@ func signedBy(signatures []v1alpha1.SignatureStatus) string {
 }
 
 func renderedMessage(s *snapshot) string {
-	message := objectCount(len(s.set.Objects))
+	message := words.Count(len(s.set.Objects), "object")
 	if n := len(s.set.Hooks); n > 0 {
-		message += ", " + hookCount(n)
+		message += ", " + words.Count(n, "hook")
 	}
 	for _, w := range slices.Concat(s.warnings, s.republished) {
 		message += "; warning: " + w
@@ -114,16 +115,9 @@ func renderedMessage(s *snapshot) string {
 	return message
 }
 
-func objectCount(n int) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return fmt.Sprintf("%d objects", n)
-}
-
 func (l *look) anyFailure() string {
 	ids := sortedFailures(l.st.failures)
-	return fmt.Sprintf("%s failed: %v", objectCount(len(ids)), l.st.failures[ids[0]].err)
+	return fmt.Sprintf("%s failed: %v", words.Count(len(ids), "object"), l.st.failures[ids[0]].err)
 }
 
 // readyMessage is one line on what is the matter: the first thing that a person has to look at.
@@ -146,9 +140,9 @@ func objectsMessage(s *v1alpha1.ApplicationStatus) string {
 		id := idOf(r.ObjectReference)
 		message := id.String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
 		if more := len(s.Resources) + s.ResourcesOmitted - 1; more > 0 {
-			message += fmt.Sprintf(" (and %d more objects)", more)
+			message += " (and " + words.Count(more, "more object") + ")"
 		}
 		return message
 	}
-	return fmt.Sprintf("%d objects Synced and Healthy", s.Objects.Total)
+	return words.Count(s.Objects.Total, "object") + " Synced and Healthy"
 }

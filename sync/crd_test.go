@@ -71,7 +71,7 @@ func TestKubectlGetApplications(t *testing.T) {
 			t.Errorf("kubectl get %s: got %s, want %v", word, got, want)
 		}
 	}
-	if got := w.kubectl("get", "applications", "-o", "wide"); !strings.Contains(got, "1 objects Synced and Healthy") {
+	if got := w.kubectl("get", "applications", "-o", "wide"); !strings.Contains(got, "1 object Synced and Healthy") {
 		t.Errorf("the wide output should have the message, got %s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -50,7 +51,7 @@ func (c *Controller) hooksAfter(ctx context.Context, l *look) {
 		return
 	}
 	if r.failure() == nil && l.did.refused == nil && l.whole() && c.advance(ctx, l, source.Sync) && c.postSync(ctx, l) {
-		r.end(v1alpha1.PhaseSucceeded, hookCount(len(r.status.Hooks))+" ran", c.clock.Now())
+		r.end(v1alpha1.PhaseSucceeded, words.Count(len(r.status.Hooks), "hook")+" ran", c.clock.Now())
 	}
 	if l.run == nil {
 		return

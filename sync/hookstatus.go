@@ -65,13 +65,6 @@ func hookFailure(h *v1alpha1.HookStatus) string {
 	return fmt.Sprintf("the %s hook %s failed: %s", h.Phase, idOf(h.ObjectReference), h.Message)
 }
 
-func hookCount(n int) string {
-	if n == 1 {
-		return "1 hook"
-	}
-	return fmt.Sprintf("%d hooks", n)
-}
-
 // hookHealth makes the health of an Application Progressing while its sync waits for a hook.
 func (l *look) hookHealth(code health.Code, message string) (health.Code, string) {
 	if at := l.hookAtWork(); at != "" && health.Progressing.WorseThan(code) {

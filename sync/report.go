@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -153,7 +154,7 @@ func (c *Controller) announceStart(ctx context.Context, l *look, n int) {
 	if l.input.Request == nil && n < watchable {
 		return
 	}
-	c.running(ctx, l, fmt.Sprintf("checking %d objects", n))
+	c.running(ctx, l, "checking "+words.Count(n, "object"))
 }
 
 // watchable is the number of writes from which on a sync reports its progress.
@@ -169,7 +170,7 @@ func (c *Controller) progress(ctx context.Context, l *look, total int) func() {
 		done++
 		if now := c.clock.Now(); done < total && now.Sub(last) >= progressEvery {
 			last = now
-			c.running(ctx, l, fmt.Sprintf("applied %d of %d objects", done, total))
+			c.running(ctx, l, fmt.Sprintf("applied %d of %s", done, words.Count(total, "object")))
 		}
 	}
 }
@@ -217,7 +218,7 @@ func (c *Controller) announce(l *look, status *v1alpha1.ApplicationStatus) {
 		if status.Health.Status == "Degraded" {
 			kind = corev1.EventTypeWarning
 		}
-		tell(kind, status.Health.Status, "Judge", cmp.Or(status.Health.Message, fmt.Sprintf("all %d objects are healthy", status.Objects.Total)))
+		tell(kind, status.Health.Status, "Judge", cmp.Or(status.Health.Message, words.Are(status.Objects.Total, "object")+" healthy"))
 	}
 	c.announceOperation(tell, old.OperationState, status.OperationState)
 	if len(l.healed) > 0 {
@@ -248,7 +249,7 @@ func healedMessage(steps []Step) string {
 		parts = append(parts, s.ID.String()+": "+what)
 	}
 	if more := len(steps) - maxNamed; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more objects", more))
+		parts = append(parts, "and "+words.Count(more, "more object"))
 	}
 	return strings.Join(parts, "; ")
 }

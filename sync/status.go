@@ -12,6 +12,7 @@ import (
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -378,7 +379,7 @@ func (l *look) failure() error {
 	for _, id := range sortedFailures(l.st.failures) {
 		errs = append(errs, l.st.failures[id].err)
 	}
-	return fmt.Errorf("%s failed: %w", objectCount(len(errs)), first(errs))
+	return fmt.Errorf("%s failed: %w", words.Count(len(errs), "object"), first(errs))
 }
 
 func sortedFailures(m map[diff.ID]*failure) []diff.ID {

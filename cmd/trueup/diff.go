@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -85,7 +86,7 @@ func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
 	}
 	switch {
 	case failed > 0:
-		return &exitError{diffFailed, fmt.Errorf("comparing with %s: %d of %d objects cannot be compared", shortRevision(preview.Revision), failed, len(preview.Changes))}
+		return &exitError{diffFailed, fmt.Errorf("comparing with %s: %d of %s cannot be compared", shortRevision(preview.Revision), failed, words.Count(len(preview.Changes), "object"))}
 	case differ > 0:
 		return &exitError{code: diffFound}
 	}

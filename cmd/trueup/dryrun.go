@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync"
 )
 
@@ -41,17 +42,13 @@ func (s *syncing) dryRun(ctx context.Context, prune bool) error {
 	t.write(s.out, s.palette)
 	revision := shortRevision(preview.Revision)
 	if failed > 0 {
-		return fmt.Errorf("a sync of %s/%s to %s would fail: %d of %d objects would be refused", s.app.Namespace, s.app.Name, revision, failed, len(preview.Changes)+len(preview.Hooks))
+		return fmt.Errorf("a sync of %s/%s to %s would fail: %d of %s would be refused", s.app.Namespace, s.app.Name, revision, failed, words.Count(len(preview.Changes)+len(preview.Hooks), "object"))
 	}
-	words := countWords(counts)
-	switch n := len(preview.Hooks); n {
-	case 0:
-	case 1:
-		words += " and run 1 hook"
-	default:
-		words += fmt.Sprintf(" and run %d hooks", n)
+	would := countWords(counts)
+	if n := len(preview.Hooks); n > 0 {
+		would += " and run " + words.Count(n, "hook")
 	}
-	fmt.Fprintf(s.out, "A sync of %s/%s to %s would %s. Nothing was changed.\n", s.app.Namespace, s.app.Name, revision, words)
+	fmt.Fprintf(s.out, "A sync of %s/%s to %s would %s. Nothing was changed.\n", s.app.Namespace, s.app.Name, revision, would)
 	return nil
 }
 
@@ -66,14 +63,14 @@ func opStyle(op sync.Op) style {
 }
 
 func countWords(counts map[sync.Op]int) string {
-	var words []string
+	var parts []string
 	for _, op := range []sync.Op{sync.OpCreate, sync.OpUpdate, sync.OpHeal, sync.OpPrune} {
 		if n := counts[op]; n > 0 {
-			words = append(words, fmt.Sprintf("%s %d", strings.ToLower(string(op)), n))
+			parts = append(parts, fmt.Sprintf("%s %d", strings.ToLower(string(op)), n))
 		}
 	}
-	if len(words) == 0 {
+	if len(parts) == 0 {
 		return "change nothing"
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }

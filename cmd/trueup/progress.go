@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -83,7 +84,7 @@ func appliedWords(n v1alpha1.ObjectCounts) string {
 	if n.Total == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of %d objects applied, %d healthy", n.Synced, n.Total, n.Healthy)
+	return fmt.Sprintf("; %d of %s applied, %d healthy", n.Synced, words.Count(n.Total, "object"), n.Healthy)
 }
 
 // waitedFor has one line for each object that is not Synced and Healthy.

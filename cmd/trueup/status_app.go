@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -128,7 +129,7 @@ func policyWords(policy *v1alpha1.SyncPolicy) string {
 
 func syncWords(app *v1alpha1.Application) string {
 	st := app.Status
-	text := fmt.Sprintf("%d of %d objects", st.Objects.Synced, st.Objects.Total)
+	text := fmt.Sprintf("%d of %s", st.Objects.Synced, words.Count(st.Objects.Total, "object"))
 	if st.Sync.Revision != "" {
 		text += " with " + shortRevision(st.Sync.Revision)
 	}
@@ -155,7 +156,7 @@ func operationWords(op *v1alpha1.OperationState) string {
 		when = age(*op.FinishedAt) + " ago"
 	}
 	if op.Retries > 0 {
-		when += fmt.Sprintf(", after %d retries", op.Retries)
+		when += ", after " + words.Count(op.Retries, "failure")
 	}
 	if op.Message == "" {
 		return when

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -79,7 +80,7 @@ func newTree(app *v1alpha1.Application, judge *health.Judge, managed, made []mem
 	}
 	slices.SortFunc(tree.roots, func(a, b *node) int { return strings.Compare(a.name, b.name) })
 	if n := app.Status.ResourcesOmitted; n > 0 {
-		tree.notes = append(tree.notes, fmt.Sprintf("%d more objects are not Synced and Healthy: the status has room for %d", n, v1alpha1.MaxResources))
+		tree.notes = append(tree.notes, fmt.Sprintf("%s not Synced and Healthy: the status has room for %d", words.Are(n, "more object"), v1alpha1.MaxResources))
 	}
 	return tree
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/trueup/trueup/deploy"
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -90,7 +91,7 @@ func (u *uninstall) confirm(ctx context.Context, in io.Reader, out io.Writer) er
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, ", %d Applications and their API", len(apps))
+		fmt.Fprintf(out, ", %s and the API of Applications", words.Count(len(apps), "Application"))
 	}
 	fmt.Fprint(out, "? What the Applications put into the cluster stays. [y/N] ")
 	answer, err := bufio.NewReader(in).ReadString('\n')

@@ -80,14 +80,16 @@ func TestOldReplicaSetsAreHiddenBehindOnesWithPods(t *testing.T) {
 
 func TestTreeOfATruncatedStatusClaimsNothing(t *testing.T) {
 	app := &v1alpha1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "trueup", Name: "shop"}}
-	app.Status.ResourcesOmitted = 7
 	managed := member{v1alpha1.ObjectReference{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, &metav1.ObjectMeta{
 		Namespace: "shop", Name: "a", Annotations: map[string]string{v1alpha1.AnnotationTracking: "trueup/shop:/ConfigMap:shop/a"},
 	}}
-	var out strings.Builder
-	newTree(app, testJudge(t), []member{managed}, nil).write(&out, false)
-	contains(t, out.String(), "ConfigMap shop/a", "7 more objects are not Synced and Healthy")
-	absent(t, out.String(), "Synced  Healthy")
+	for omitted, want := range map[int]string{7: "7 more objects are not Synced and Healthy", 1: "1 more object is not Synced and Healthy"} {
+		app.Status.ResourcesOmitted = omitted
+		var out strings.Builder
+		newTree(app, testJudge(t), []member{managed}, nil).write(&out, false)
+		contains(t, out.String(), "ConfigMap shop/a", want)
+		absent(t, out.String(), "Synced  Healthy")
+	}
 }
 
 func testJudge(t *testing.T) *health.Judge {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 // container is one container of a pod, from its spec and its status.

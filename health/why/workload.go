@@ -10,7 +10,7 @@ import (
 
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/health/internal/fields"
-	"github.com/trueup/trueup/health/internal/words"
+	"github.com/trueup/trueup/health/words"
 )
 
 // transition returns since when the condition of that type is as it is; zero where it is absent.
