@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Application keeps the objects that one path of a Git repository declares true in the cluster.
+// Application keeps the objects true in the cluster that its sources declare: folders of Git repositories, and charts from
+// chart repositories and OCI registries.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
