@@ -56,9 +56,9 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case l.blocked != "":
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "Waiting", l.blocked)
 	case l.hooksFailed(s) != "":
-		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "HookFailed", l.hooksFailed(s))
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, v1alpha1.ReasonHookFailed, l.hooksFailed(s))
 	case l.hookWait != "":
-		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "WaitingForHooks", l.hookWait)
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, v1alpha1.ReasonWaitingForHooks, l.hookWait)
 	case l.snap.set == nil:
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", "there is nothing to apply yet")
 	case s.Sync.Status == v1alpha1.Synced:
@@ -127,7 +127,7 @@ func readyMessage(s *v1alpha1.ApplicationStatus) string {
 			return c.Message
 		}
 	}
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && slices.Contains([]string{"Refused", "Failed", "Waiting", "HookFailed", "WaitingForHooks"}, c.Reason) {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionApplied); c != nil && slices.Contains([]string{"Refused", "Failed", "Waiting", v1alpha1.ReasonHookFailed, v1alpha1.ReasonWaitingForHooks}, c.Reason) {
 		return c.Message
 	}
 	return objectsMessage(s)

@@ -161,7 +161,7 @@ func (l *look) kinds() []schema.GroupVersionKind {
 }
 
 func (c *Controller) inputOf(l *look) Input {
-	in := Input{App: l.key, Policy: PolicyOf(l.app.Spec.SyncPolicy), Request: pendingRequest(l.app)}
+	in := Input{App: l.key, Policy: PolicyOf(l.app.Spec.SyncPolicy), Request: PendingRequest(l.app)}
 	switch asked := l.app.Annotations[v1alpha1.AnnotationSync]; {
 	case in.Request == nil:
 	case in.Request.ID == l.st.answered:
@@ -198,8 +198,8 @@ func (c *Controller) contextOf(l *look, d *Desired, policies []diff.Policy) diff
 	return ctx
 }
 
-// pendingRequest returns the sync that a person asked for and that has not been answered; nil where there is none.
-func pendingRequest(app *v1alpha1.Application) *v1alpha1.SyncRequest {
+// PendingRequest returns the sync that a person asked for and that has not been answered; nil where there is none.
+func PendingRequest(app *v1alpha1.Application) *v1alpha1.SyncRequest {
 	raw, ok := app.Annotations[v1alpha1.AnnotationSync]
 	if !ok {
 		return nil

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/trueup/trueup/health"
+	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
@@ -31,7 +33,9 @@ func newWaitCommand(c *cli) *cobra.Command {
 		Long: `Wait until an Application is Synced and Healthy, or only one of them. A status that is older than the Application's spec
 or than the last "trueup refresh" does not count.
 
-The exit code is 0 when it is so, and 1 when the time is over.`,
+The exit code is 0 when it is so, and 1 when the time is over, or as soon as the sync has failed and is not tried again by
+itself: a hook has failed, the retries that the Application may have are used up, or nobody but a person syncs it. With
+--healthy alone a sync that has failed does not count.`,
 		Example: `  trueup wait shop
   trueup wait shop --healthy --timeout 15m`,
 		Args:              exactlyOneApp,
@@ -75,6 +79,9 @@ func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Applica
 	last := app
 	err := cl.followOne(ctx, app, func(app *v1alpha1.Application) (bool, error) {
 		last = app
+		if why := failedForGood(app); why != "" && o.synced {
+			return false, fmt.Errorf("waiting for %s/%s to be %s: the sync has failed: %s", app.Namespace, app.Name, o.goal(), why)
+		}
 		done, text := o.met(app)
 		view.show(app, text, !done && isAnswered(app))
 		return done, nil
@@ -99,7 +106,7 @@ func (o waitOptions) met(app *v1alpha1.Application) (bool, string) {
 		return false, "waiting for the agent to look at Git"
 	}
 	text := fmt.Sprintf("%s, %s", cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown), cmp.Or(st.Health.Status, "Unknown"))
-	if len(st.Resources) == 0 { // else they say more
+	if len(st.Resources) == 0 || hooksMessage(app) != "" { // else the objects say more
 		text = strings.Join(nonEmpty(text, message(app)), ": ")
 	}
 	synced := !o.synced || st.Sync.Status == v1alpha1.Synced
@@ -113,10 +120,55 @@ func isAnswered(app *v1alpha1.Application) bool {
 	return !isStale(app) && (asked == "" || asked == app.Status.ObservedRefresh)
 }
 
-// notYet lists, one a line, the objects that stand in the way.
+// failedForGood says why the sync of what Git declares now has failed, where none but a change or a person brings the
+// next try; "" for any other state.
+func failedForGood(app *v1alpha1.Application) string {
+	st := app.Status
+	if !isAnswered(app) || sync.PendingRequest(app) != nil {
+		return ""
+	}
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionApplied); c != nil && c.Reason == v1alpha1.ReasonHookFailed {
+		return c.Message
+	}
+	op := st.OperationState
+	if op == nil || op.Phase != v1alpha1.PhaseFailed || op.Revision != st.Sync.Revision || st.Sync.Status == v1alpha1.Synced {
+		return ""
+	}
+	switch {
+	case !sync.PolicyOf(app.Spec.SyncPolicy).Automated:
+		return op.Message + `; it is tried again by "trueup sync"`
+	case retriesUsedUp(app):
+		return op.Message + `; its retries are used up, and it is tried again when Git changes, or by "trueup sync"`
+	}
+	return ""
+}
+
+// retriesUsedUp reports whether a sync that was refused as a whole has been tried as often as the Application allows.
+func retriesUsedUp(app *v1alpha1.Application) bool {
+	policy := app.Spec.SyncPolicy
+	if policy == nil || policy.Retry == nil || policy.Retry.Limit == nil {
+		return false
+	}
+	limit := *policy.Retry.Limit
+	return limit >= 0 && app.Status.OperationState.Retries > limit
+}
+
+// hooksMessage says what the sync waits for, or why it has failed, where that is for hooks.
+func hooksMessage(app *v1alpha1.Application) string {
+	c := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionApplied)
+	if c == nil || c.Reason != v1alpha1.ReasonHookFailed && c.Reason != v1alpha1.ReasonWaitingForHooks {
+		return ""
+	}
+	return firstLine(c.Message)
+}
+
+// notYet lists, one a line, what stands in the way: hooks, and the objects.
 func notYet(app *v1alpha1.Application) string {
 	const shown = 10
 	text := ""
+	if hooks := hooksMessage(app); hooks != "" {
+		text = "\n  " + hooks
+	}
 	list := app.Status.Resources
 	for _, r := range list[:min(shown, len(list))] {
 		text += fmt.Sprintf("\n  %s: %s, %s", objectName(r.ObjectReference), r.Sync, cmp.Or(r.Health, "Unknown"))

@@ -28,6 +28,14 @@ const (
 	ConditionHealthRules = "HealthRules"
 )
 
+// Reasons of ConditionApplied that hooks give it.
+const (
+	// ReasonHookFailed says that a hook has made the sync fail, and that only a change or a person brings the next try.
+	ReasonHookFailed = "HookFailed"
+	// ReasonWaitingForHooks says that the sync waits for a hook, or a hook for the sync.
+	ReasonWaitingForHooks = "WaitingForHooks"
+)
+
 // Bounds of the lists in a status, so that an Application stays small however many objects it has.
 const (
 	MaxResources = 50
