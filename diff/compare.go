@@ -127,12 +127,15 @@ func compare(config map[string]any, fields Fields, c Context, changed change) Co
 	leftOthers := changed.left != cmp.Left()
 	cmp.Losses = slices.DeleteFunc(cmp.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce && l.maybeOurs(changed, leftOthers) })
 	enforced := slices.ContainsFunc(cmp.Losses, func(l DecidedLoss) bool { return l.Verdict == Enforce })
-	cmp.Extras = Extras(config, fields, c)
+	extras, stay := Extras(config, fields, c)
+	cmp.Extras, held = extras, held || len(stay) > 0
+	// Where no loss shows it: the last field of a map without a schema, whose own place is still ours.
+	missing := changed.fields && (len(cmp.Losses) == 0 || walked.whole && isCustom(config) || len(fields.surplus(config)) > 0)
+	cmp.Losses = append(cmp.Losses, stay...)
 	switch {
 	case changed.git:
 		cmp.State = Changed
-	// What is missing where no loss shows it: the last field of a map without a schema, whose own place is still ours.
-	case enforced, len(cmp.Extras) > 0, changed.fields && (len(cmp.Losses) == 0 || walked.whole && isCustom(config) || len(fields.surplus(config)) > 0):
+	case enforced, len(cmp.Extras) > 0, missing:
 		cmp.State = Drifted
 	case held:
 		cmp.State = Held

@@ -201,7 +201,16 @@ func byBreaker(l Loss, c Context) (Decision, bool) {
 	if !ok {
 		return Decision{}, false
 	}
-	return Decision{Verdict: Hold, Reason: fmt.Sprintf("contested: %s took it back %d times; held until %s", l.Owner, fight.Count, fight.Until.UTC().Format(time.RFC3339))}, true
+	what := l.Owner.String() + " took it back"
+	if l.Owner == (Owner{}) {
+		what = "somebody removed it"
+	}
+	return Contested(what, fight), true
+}
+
+// Contested returns the decision to hold what there is a fight about; what says what has happened so many times.
+func Contested(what string, fight Fight) Decision {
+	return Decision{Verdict: Hold, Rule: RuleContested, Reason: fmt.Sprintf("contested: %s %d times; held until %s", what, fight.Count, fight.Until.UTC().Format(time.RFC3339))}
 }
 
 func byPerson(l Loss, _ Context) (Decision, bool) {

@@ -134,6 +134,10 @@ func TestDecide(t *testing.T) {
 			lossOf(updater("operator"), image...), Context{Object: web, Contested: contested},
 			Decision{Hold, "contested", "contested: operator took it back 4 times; held until 2030-01-01T12:00:00Z"},
 		},
+		"a field that is removed again and again": {
+			lossOf(Owner{}, image...), Context{Object: web, Contested: contested},
+			Decision{Hold, "contested", "contested: somebody removed it 4 times; held until 2030-01-01T12:00:00Z"},
+		},
 		"a fight with a person's tool": {
 			lossOf(updater("kubectl-edit"), image...), Context{Object: web, Contested: contested},
 			Decision{Hold, "contested", "contested: kubectl-edit took it back 4 times; held until 2030-01-01T12:00:00Z"},

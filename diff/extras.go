@@ -35,19 +35,20 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 // annotations of the object itself are theirs, and so are the restart request and the status.
 // What a policy of ctx leaves to them is none. An item or subtree that is wholly theirs is one extra, at its top. What was
 // written in another version of the API than config's is not told: the same field may have another name there.
-func Extras(config map[string]any, f Fields, ctx Context) []Extra {
-	var extras []Extra
+// held are those that stay for a while, since they come back again and again.
+func Extras(config map[string]any, f Fields, ctx Context) (extras []Extra, held []DecidedLoss) {
 	for _, c := range f.foreign {
 		if !c.comparable(config, f) {
 			continue
 		}
-		set := c.extra(config, f, ctx)
+		set, stay := c.extra(config, f, ctx)
+		held = append(held, stay...)
 		for _, p := range tops(set) {
 			extras = append(extras, Extra{Path: p, Owner: c.owner})
 		}
 	}
 	slices.SortStableFunc(extras, func(a, b Extra) int { return a.Path.Compare(b.Path) })
-	return extras
+	return extras, held
 }
 
 // undone reports whether additions of the claim's owner are undone: only what a person wrote to the main resource by
@@ -61,8 +62,8 @@ func (c claim) comparable(config map[string]any, f Fields) bool {
 	return undone(c) && config["apiVersion"] == c.version && (f.own == nil || f.version == c.version)
 }
 
-// extra returns the part of the claim that nobody else owns, Git does not declare and is undone.
-func (c claim) extra(config map[string]any, f Fields, ctx Context) *fieldpath.Set {
+// extra returns the part of the claim that nobody else owns, Git does not declare and is undone, and what of that is held.
+func (c claim) extra(config map[string]any, f Fields, ctx Context) (extra *fieldpath.Set, held []DecidedLoss) {
 	others := &fieldpath.Set{}
 	if f.own != nil {
 		others = f.own
@@ -74,13 +75,28 @@ func (c claim) extra(config map[string]any, f Fields, ctx Context) *fieldpath.Se
 	}
 	isExtra := func(p fieldpath.Path) bool { return !left(p) && !f.declared(config, p) && !owns(others, p) }
 	others = others.Union(c.spared(config, f, ctx, isExtra))
-	extra := &fieldpath.Set{}
+	extra = &fieldpath.Set{}
 	for p := range c.set.All() {
 		if isExtra(p) {
 			extra.Insert(p.Copy())
 		}
 	}
-	return extra
+	return c.lessHeld(extra, ctx)
+}
+
+// lessHeld takes from extra what the breaker holds.
+func (c claim) lessHeld(extra *fieldpath.Set, ctx Context) (rest *fieldpath.Set, held []DecidedLoss) {
+	if ctx.Contested == nil {
+		return extra, nil
+	}
+	var stay []fieldpath.Path
+	for _, p := range tops(extra) {
+		if fight, ok := ctx.Contested(p.String(), c.owner); ok {
+			stay = append(stay, p)
+			held = append(held, DecidedLoss{Loss{Path: p, Owner: c.owner}, Contested(c.owner.String()+" added it", fight)})
+		}
+	}
+	return extra.Difference(c.within(stay)), held
 }
 
 // spared returns the part of the claim that a policy leaves to its owner. In a list item that goes as a whole, nothing is.
@@ -206,7 +222,8 @@ func (cmp Comparison) Fold(config map[string]any, entries []metav1.ManagedFields
 		}
 		extra := c.within(clashes)
 		if c.comparable(config, f) {
-			extra = extra.Union(c.extra(config, f, cmp.ctx))
+			added, _ := c.extra(config, f, cmp.ctx)
+			extra = extra.Union(added)
 		}
 		if extra.Empty() {
 			folded = append(folded, e)

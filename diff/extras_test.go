@@ -113,7 +113,8 @@ func TestExtras(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fields(t, strings.ReplaceAll(webOwn, "\n", "")+"\n"+c.managed)
 			var got []string
-			for _, e := range Extras(config(t, webConfig), f, Context{}) {
+			extras, _ := Extras(config(t, webConfig), f, Context{})
+			for _, e := range extras {
 				got = append(got, fmt.Sprintf("%s %s", e.Path, e.Owner))
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
@@ -127,7 +128,8 @@ func TestItemWhoseKeyASchemaDefaultsIsDeclared(t *testing.T) {
 	f := fields(t, `trueup Apply {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"here"}': {".": {}, "f:name": {}}}}}
 		kubectl-edit Update {"f:spec": {"f:keyed": {'k:{"name":"a","zone":"here"}': {"f:weight": {}}, 'k:{"name":"a","zone":"there"}': {".": {}, "f:name": {}, "f:zone": {}}}}}`)
 	var got []string
-	for _, e := range Extras(config(t, `{apiVersion: v1, kind: X, spec: {keyed: [{name: a, weight: 2}]}}`), f, Context{}) {
+	extras, _ := Extras(config(t, `{apiVersion: v1, kind: X, spec: {keyed: [{name: a, weight: 2}]}}`), f, Context{})
+	for _, e := range extras {
 		got = append(got, e.Path.String())
 	}
 	if d := cmp.Diff([]string{`.spec.keyed[name="a",zone="there"]`}, got); d != "" {
@@ -203,7 +205,7 @@ func TestFold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if left := Extras(config(t, declared), f, Context{}); len(left) != 0 {
+			if left, _ := Extras(config(t, declared), f, Context{}); len(left) != 0 {
 				t.Errorf("after the fold there should be no additions, got %v", left)
 			}
 			if len(f.surplus(config(t, declared))) == 0 {
@@ -304,9 +306,34 @@ func TestWhatAPolicyLeavesToAPersonIsNoExtra(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again := Extras(declared, f, Context{Policies: []Policy{policy}}); len(again) != 0 {
+			if again, _ := Extras(declared, f, Context{Policies: []Policy{policy}}); len(again) != 0 {
 				t.Errorf("after folding there are %v", again)
 			}
 		})
+	}
+}
+
+func TestExtrasThatComeBackAreHeld(t *testing.T) {
+	const lines = `trueup Apply {"f:spec": {"f:image": {}}}
+		kubectl-edit Update {"f:spec": {"f:size": {}, "f:containers": {"k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}}}`
+	ctx := Context{Contested: func(path string, o Owner) (Fight, bool) {
+		return Fight{Count: 3}, path == `.spec.containers[name="side"]` && o.Manager == "kubectl-edit"
+	}}
+	d, o := from(t, `{spec: {image: x}}`), observed(t, "git.WHOLE", lines)
+	got, err := Compare(d, o, ctx, manager)
+	if err != nil || got.State != Drifted || len(got.Extras) != 1 || got.Extras[0].Path.String() != ".spec.size" {
+		t.Fatalf("want the other one undone, got %s, %v, %v", got.State, got.Extras, err)
+	}
+	if len(got.Losses) != 1 || got.Losses[0].Verdict != Hold || !strings.HasPrefix(got.Losses[0].Reason, "contested: kubectl-edit added it 3 times") {
+		t.Errorf("want the item held, got %v", got.Losses)
+	}
+	declared, _ := d.Config()
+	folded, ok, err := got.Fold(declared, o.Managed, manager)
+	if err != nil || !ok {
+		t.Fatalf("folding: %v, %v", ok, err)
+	}
+	o.Managed = folded
+	if got, err = Compare(d, o, ctx, manager); err != nil || got.State != Held || len(got.Extras) > 0 || len(got.Losses) != 1 {
+		t.Errorf("after folding want the item held and nothing to undo, got %s, %v, %v, %v", got.State, got.Extras, got.Losses, err)
 	}
 }

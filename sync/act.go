@@ -182,7 +182,7 @@ func (c *Controller) applied(l *look, w *write, seen *Observed, err error) {
 	step := w.step
 	switch {
 	case err != nil && apply.Classify(err) == apply.Conflict:
-		l.lookAgain(step)
+		l.outrunBy(step)
 		return
 	case err != nil && w.unchecked && step.Observed != nil && len(apply.RefusedFields(err)) > 0 && !l.wasRefused(step):
 		l.lookAgain(step)
@@ -203,12 +203,13 @@ func (c *Controller) applied(l *look, w *write, seen *Observed, err error) {
 		}
 	case OpUpdate:
 		l.did.updated++
+		l.st.wrote(step, c.clock.Now())
 		if l.input.isOthers(step.Observed) {
 			l.st.tookOver(step.Desired, step.Observed.App, c.clock.Now())
 		}
 	case OpHeal:
 		l.did.healed++
-		l.st.healed(step.Desired, step.Comparison, c.clock.Now())
+		l.st.wrote(step, c.clock.Now())
 		c.metrics.healed(step.Comparison)
 		l.healed = append(l.healed, *step)
 	}

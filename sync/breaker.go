@@ -1,10 +1,12 @@
 package sync
 
 import (
+	"iter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -14,12 +16,15 @@ import (
 //
 //	healed ──(taken back tripAfter times within fightWindow)──▶ held ──(holdFor, doubled each time)──▶ tried once more
 //
+// A heal that never gets there, since the owner writes faster, counts too. What no field explains is held by the object:
+// one that is written tripObjectAfter times for the same configuration.
 // It closes when Git or a policy changes the field's object, when a sync is asked for, and after a quiet while.
 const (
-	tripAfter   = 3
-	fightWindow = 10 * time.Minute
-	holdFor     = 10 * time.Minute
-	holdAtMost  = 2 * time.Hour
+	tripAfter       = 3
+	tripObjectAfter = 10
+	fightWindow     = 10 * time.Minute
+	holdFor         = 10 * time.Minute
+	holdAtMost      = 2 * time.Hour
 )
 
 type fightKey struct {
@@ -31,9 +36,16 @@ type fightKey struct {
 type fight struct {
 	heals  []time.Time // within the window
 	count  int         // of all heals since the fight began
+	outrun outrun      // the last heal that did not get there
 	trips  int
 	until  time.Time // held until then; zero while it is not held
 	digest string    // of the configuration that it is about
+}
+
+// outrun is a heal that its owner's next write has outrun.
+type outrun struct {
+	at    time.Time // by our clock
+	wrote time.Time // by the API server's, when the owner had written what was to be undone; zero where it does not tell
 }
 
 // contested returns whether a field is held now. A fight about another configuration is over.
@@ -50,23 +62,61 @@ func (s *appState) contested(d *Desired, now time.Time) func(path string, o diff
 	}
 }
 
-// healed notes that fields were taken back from their owners, and holds those that have been too often.
-func (s *appState) healed(d *Desired, c diff.Comparison, now time.Time) {
-	for _, l := range c.Losses {
-		if l.Verdict != diff.Enforce || l.Owner.Manager == "" {
+// wrote notes that an object was put right, and holds what has been too often.
+func (s *appState) wrote(step *Step, now time.Time) {
+	if step.Op == OpHeal {
+		for path, owner := range taken(step.Comparison) {
+			s.fight(step.Desired, path, owner).note(now, tripAfter)
+		}
+	}
+	s.fight(step.Desired, wholeObject.String(), diff.Owner{}).note(now, tripObjectAfter)
+}
+
+// outrun notes that an object has changed under a step that has waited for so long: what the owner of a field has written
+// since the last time counts as taken back. Where the API server notes no time, as for the scale subresource, only a step
+// that never gets there tells such an owner from one beside whom the status changes.
+func (s *appState) outrun(step *Step, waited time.Duration, now time.Time) {
+	for path, owner := range taken(step.Comparison) {
+		if owner.Manager == "" {
 			continue
 		}
-		s.fight(d, l.Path.String(), l.Owner).note(now)
+		f := s.fight(step.Desired, path, owner)
+		if f.outrun.before(owner.Time) || owner.Time.IsZero() && waited >= time.Second {
+			f.note(now, tripAfter)
+		}
+		f.outrun = outrun{now, owner.Time}
+	}
+}
+
+func (o outrun) before(t time.Time) bool { return !o.at.IsZero() && o.wrote.Before(t) }
+
+// taken are the fields that putting an object right takes from others.
+func taken(c diff.Comparison) iter.Seq2[string, diff.Owner] {
+	return func(yield func(string, diff.Owner) bool) {
+		for _, l := range c.Losses {
+			if l.Verdict == diff.Enforce && !yield(l.Path.String(), l.Owner) {
+				return
+			}
+		}
+		for _, e := range c.Extras {
+			if !yield(e.Path.String(), e.Owner) {
+				return
+			}
+		}
 	}
 }
 
 // tookOver notes that an object was taken over from another Application.
 func (s *appState) tookOver(d *Desired, from types.NamespacedName, now time.Time) {
-	s.fight(d, trackingPath, applicationOwner(from)).note(now)
+	s.fight(d, trackingPath.String(), applicationOwner(from)).note(now, tripAfter)
 }
 
-// trackingPath stands for the object as a whole in a fight between two Applications.
-const trackingPath = `.metadata.annotations.` + v1alpha1.AnnotationTracking
+// What stands for an object as a whole in a fight: between two Applications the mark of whose it is, in any other the one
+// of what was applied.
+var (
+	trackingPath = fieldpath.MakePathOrDie("metadata", "annotations", v1alpha1.AnnotationTracking)
+	wholeObject  = fieldpath.MakePathOrDie("metadata", "annotations", v1alpha1.AnnotationApplied)
+)
 
 // applicationOwner is another Application in a fight over an object: it writes with our own field manager.
 func applicationOwner(app types.NamespacedName) diff.Owner {
@@ -84,7 +134,8 @@ func (s *appState) fight(d *Desired, path string, o diff.Owner) *fight {
 	return f
 }
 
-func (f *fight) note(now time.Time) {
+// note takes in that the field was taken back, and holds it when that has been trip times within the window.
+func (f *fight) note(now time.Time, trip int) {
 	recent := f.heals[:0]
 	for _, t := range f.heals {
 		if now.Sub(t) < fightWindow {
@@ -94,7 +145,7 @@ func (f *fight) note(now time.Time) {
 	f.heals = append(recent, now)
 	f.count++
 	// After a first trip one more heal is enough: the owner was given its chance.
-	if len(f.heals) < tripAfter && f.trips == 0 {
+	if len(f.heals) < trip && f.trips == 0 {
 		return
 	}
 	f.until = now.Add(min(holdFor<<min(f.trips, 10), holdAtMost))
@@ -122,6 +173,9 @@ func (f *fight) quiet(now time.Time) bool {
 	last := f.until
 	if n := len(f.heals); n > 0 && f.heals[n-1].After(last) {
 		last = f.heals[n-1]
+	}
+	if f.outrun.at.After(last) {
+		last = f.outrun.at
 	}
 	return now.Sub(last) >= fightWindow
 }

@@ -33,7 +33,8 @@ func (c *Controller) check(ctx context.Context, l *look, writes []*write, prunes
 		case err == nil:
 			keep = append(keep, w)
 		case errors.Is(err, errLookAgain):
-			l.lookAgain(w.step)
+			l.outrunBy(w.step)
+		case errors.Is(err, errContested):
 		default:
 			f := c.fail(l, w.step, err)
 			if w.step.Op != OpHeal && stopsSync(f.class) {
@@ -92,6 +93,9 @@ func (c *Controller) dryRun(ctx context.Context, l *look, writes []*write) {
 // errLookAgain says that an object is not what the step was decided on.
 var errLookAgain = errors.New("the object has changed meanwhile")
 
+// errContested says that an object is held, since it has been taken back again and again.
+var errContested = errors.New("contested")
+
 // lookAgain has an object looked at again: at once the first time, and ever later while it keeps changing under us, so
 // that one whose owner writes without end costs little.
 func (l *look) lookAgain(s *Step) {
@@ -105,6 +109,12 @@ func (l *look) lookAgain(s *Step) {
 		p.wait = min(max(2*p.wait, shortestPause), longestPause)
 	}
 	p.until = l.now.Add(p.wait)
+}
+
+// outrunBy has an object looked at again that has changed under a step, and takes in who has won.
+func (l *look) outrunBy(s *Step) {
+	l.lookAgain(s)
+	l.st.outrun(s, l.st.pauses[s.ID].wait, l.now)
 }
 
 const (
@@ -171,6 +181,10 @@ func (c *Controller) adopt(ctx context.Context, l *look, w *write) error {
 	step, err := l.input.Decide(w.step.Desired, observeWhole(id, live, nil))
 	if err != nil {
 		return err
+	}
+	if step.contested {
+		step.Health, *w.step = w.step.Health, step
+		return errContested
 	}
 	if step.Op == OpNone && step.Sync != v1alpha1.Synced {
 		return fmt.Errorf("taking over %s: %w: %s", id, errRefused, step.Message)

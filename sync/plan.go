@@ -3,11 +3,11 @@ package sync
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/apply"
 	"github.com/trueup/trueup/diff"
@@ -39,6 +39,8 @@ type Step struct {
 	Health     health.Result
 
 	err error // of the dry-run
+	// contested says that there is a fight about the object as a whole.
+	contested bool
 	// withheld is the number of objects of which this and other prunes would have been too many; 0 where it is not held back.
 	withheld int
 	// unservable says why the object cannot even be checked: its kind is unknown, or not for us to see.
@@ -92,8 +94,7 @@ func (in Input) Decide(d *Desired, o *Observed) (Step, error) {
 			step.Reason, step.Message = "Refused", refusal(who)
 			return step, nil
 		}
-		if why := in.takenBack(d, o); why != "" {
-			step.Reason, step.Message = "Held", why
+		if in.takenBack(&step) {
 			return step, nil
 		}
 		if o.DeletionTimestamp != nil {
@@ -161,6 +162,9 @@ func (in Input) conclude(step *Step) {
 			step.Op = OpHeal
 		}
 	}
+	if step.Op == OpUpdate || step.Op == OpHeal {
+		in.holdContested(step, wholeObject, diff.Owner{}, "it was written and has changed again")
+	}
 }
 
 // claimedBy returns who else says that an object is his, "" where nobody does or a person lets us take it over.
@@ -176,19 +180,29 @@ func (in Input) claimedBy(o *Observed) string {
 	return ""
 }
 
-// takenBack says why an object is not taken over once more from another Application that keeps taking it back; "" where
-// it may be.
-func (in Input) takenBack(d *Desired, o *Observed) string {
-	contested := in.Context(d).Contested
-	if contested == nil || !in.isOthers(o) {
-		return ""
+// takenBack holds an object that is not taken over once more from another Application that keeps taking it back.
+func (in Input) takenBack(step *Step) bool {
+	if !in.isOthers(step.Observed) {
+		return false
 	}
-	fight, ok := contested(trackingPath, applicationOwner(o.App))
+	app := step.Observed.App
+	return in.holdContested(step, trackingPath, applicationOwner(app), fmt.Sprintf("the Application %s declares it too (take it out of one of them) and took it back", app))
+}
+
+// holdContested holds an object about which there is a fight as a whole.
+func (in Input) holdContested(step *Step, path fieldpath.Path, o diff.Owner, what string) bool {
+	contested := in.Context(step.Desired).Contested
+	if contested == nil {
+		return false
+	}
+	fight, ok := contested(path.String(), o)
 	if !ok {
-		return ""
+		return false
 	}
-	return fmt.Sprintf("contested: the Application %s declares it too and took it back %d times; take it out of one of them; held until %s",
-		o.App, fight.Count, fight.Until.UTC().Format(time.RFC3339))
+	d := diff.Contested(what, fight)
+	step.Op, step.Reason, step.Message, step.contested = OpNone, "Held", d.Reason, true
+	step.Comparison.Losses = append(step.Comparison.Losses, diff.DecidedLoss{Loss: diff.Loss{Path: path, Owner: o}, Decision: d})
+	return true
 }
 
 // isOthers reports whether an object says that it is another Application's.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -179,32 +180,65 @@ func TestBreaker(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := &fight{}
 	for i := range tripAfter - 1 {
-		f.note(start.Add(time.Duration(i) * time.Second))
+		f.note(start.Add(time.Duration(i)*time.Second), tripAfter)
 	}
 	if !f.until.IsZero() {
 		t.Errorf("held after %d heals", tripAfter-1)
 	}
-	f.note(start.Add(time.Minute))
+	f.note(start.Add(time.Minute), tripAfter)
 	if want := start.Add(time.Minute + holdFor); f.until != want {
 		t.Errorf("held until %s, want %s", f.until, want)
 	}
 	again := f.until.Add(time.Second)
-	f.note(again)
+	f.note(again, tripAfter)
 	if want := again.Add(2 * holdFor); f.until != want {
 		t.Errorf("the second time held until %s, want %s", f.until, want)
 	}
 	slow := &fight{}
 	for i := range 10 {
-		slow.note(start.Add(time.Duration(i) * fightWindow))
+		slow.note(start.Add(time.Duration(i)*fightWindow), tripAfter)
 	}
 	if !slow.until.IsZero() {
 		t.Error("heals that are far apart are no fight")
 	}
 	for range 100 {
 		last := f.until
-		f.note(last)
+		f.note(last, tripAfter)
 		if held := f.until.Sub(last); held <= 0 || held > holdAtMost {
 			t.Fatalf("held for %s, want more than nothing and at most %s", held, holdAtMost)
 		}
+	}
+}
+
+// TestOutrunHealsCountAsTakenBack: where the owner writes so fast that no heal gets there, none is ever counted as done.
+func TestOutrunHealsCountAsTakenBack(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	for name, c := range map[string]struct {
+		wrote  []time.Time // by the owner, before each heal
+		waited time.Duration
+		held   bool
+	}{
+		"an owner that has written each time":      {[]time.Time{second(0), second(1), second(2), second(3)}, 0, true},
+		"an owner that has written twice more":     {[]time.Time{second(0), second(0), second(1), second(2)}, 0, false},
+		"an object of which only others change":    {[]time.Time{second(0), second(0), second(0), second(0), second(0), second(0)}, 10 * time.Second, false},
+		"an owner without a time, for a while":     {make([]time.Time, 6), 500 * time.Millisecond, false},
+		"an owner without a time, again and again": {make([]time.Time, 3), time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newAppState()
+			d := &Desired{ID: diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}, digest: "git"}
+			now := start
+			for _, wrote := range c.wrote {
+				now = now.Add(time.Second)
+				owner := diff.Owner{Manager: "operator", Operation: "Update", Time: wrote}
+				loss := diff.DecidedLoss{Loss: diff.Loss{Path: fieldpath.MakePathOrDie("data", "mode"), Owner: owner}, Decision: diff.Decision{Verdict: diff.Enforce}}
+				st.outrun(&Step{ID: d.ID, Desired: d, Op: OpHeal, Comparison: diff.Comparison{Losses: []diff.DecidedLoss{loss}}}, c.waited, now)
+				st.calm(now)
+			}
+			if _, held := st.contested(d, now)(".data.mode", diff.Owner{Manager: "operator"}); held != c.held {
+				t.Errorf("held: got %t, want %t", held, c.held)
+			}
+		})
 	}
 }

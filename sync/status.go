@@ -145,7 +145,7 @@ func truncate(s string, n int) string {
 func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 	var out []v1alpha1.FieldDrift
 	for _, loss := range s.Comparison.Losses {
-		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
+		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) && loss.Rule != diff.RuleContested {
 			continue // new in Git
 		}
 		d := fieldDrift(s.ID, l.snap.mask.Text(loss.Path.String()), loss.Owner, string(loss.Verdict), loss.Reason)
