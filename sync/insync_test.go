@@ -72,7 +72,8 @@ var falseAlarms = map[string]string{
           resources:
             requests: {cpu: 1000m, memory: 1000M}
             limits: {cpu: "1.0", memory: 1024Mi}`),
-	"empty-and-null-values": podOf("nothing", "      nodeSelector: {}\n      volumes: []", "          resources: {}\n          env: []\n          command: null") + `---
+	"empty-and-null-values": podOf("nothing", "      nodeSelector: {}\n      volumes: []", "          resources: {}\n          env: []\n          command: null") + "---\n" +
+		podOf("unset", "      nodeSelector: null", `          env: [{name: EMPTY, value: ""}, {name: UNSET, value: null}]`) + `---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: nothing, labels: null, annotations: {}}
@@ -155,7 +156,7 @@ func TestNoFalseAlarmAndNotOneWrite(t *testing.T) {
 	if got := w.otherRequests(mark); len(got) != 0 {
 		t.Errorf("everything is in sync, yet the agent asked for more than lists and watches: %v", got)
 	}
-	if got := w.kubectl("get", "deployments", "-o", "jsonpath={.items[*].metadata.generation}"); got != "1 1" {
+	if got := w.kubectl("get", "deployments", "-o", "jsonpath={.items[*].metadata.generation}"); got != "1 1 1" {
 		t.Errorf("no Deployment should have been changed, got the generations %s", got)
 	}
 }
