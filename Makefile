@@ -20,7 +20,8 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Watch Trueup at work; KEEP=1 stays up, REPO=URL DIR=path shows a repository of yours
-	go run ./testdata/demo $(if $(KEEP),--keep) $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--dir '$(DIR)')
+	@go build -o bin/demo ./testdata/demo # go run would end with an error after Ctrl-C, however the demo ends
+	bin/demo $(if $(KEEP),--keep) $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--dir '$(DIR)')
 
 build: ## Build bin/trueup
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/trueup ./cmd/trueup

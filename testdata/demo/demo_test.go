@@ -143,6 +143,37 @@ func TestCtrlCClearsTheStage(t *testing.T) {
 	d.finish(t, 130)
 }
 
+// Whoever ends what was to stay up has seen nothing go wrong, and make says nothing either.
+func TestCtrlCEndsMakeWithoutAnError(t *testing.T) {
+	repo := t.TempDir()
+	manifest := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting}\n")
+	if err := os.WriteFile(filepath.Join(repo, "greeting.yaml"), manifest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "-m", "first"}} {
+		if out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	d := &demo{temp: t.TempDir(), cmd: exec.Command("make", "-C", "../..", "demo", "REPO="+repo)}
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+d.temp)
+	d.cmd.Stdout, d.cmd.Stderr = d, d
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	all := -d.cmd.Process.Pid
+	t.Cleanup(func() { syscall.Kill(all, syscall.SIGTERM) }) //nolint:errcheck // it has ended, or else it is to
+	d.waitFor(t, "Staying up until Ctrl-C")
+	if err := syscall.Kill(all, syscall.SIGINT); err != nil { // as a terminal does it
+		t.Fatal(err)
+	}
+	d.finish(t, -1) // make itself dies of the signal
+	if out := d.output(); strings.Contains(out, "***") {
+		t.Errorf("make says that something went wrong:\n%s", out)
+	}
+}
+
 // A step that does not happen ends the story with its name, and does not let the next one begin.
 func TestFailingStepIsNamed(t *testing.T) {
 	s := &stage{screen: screen{out: t.Output()}, patience: 50 * time.Millisecond}

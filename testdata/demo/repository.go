@@ -48,7 +48,7 @@ func (s *stage) showRepository(ctx context.Context, opts options) error {
 	}
 	if notReady != nil {
 		notReady = errNotReady
-		s.say("\nIt is not Synced and Healthy after two minutes. The agent goes on: push what it needs.")
+		s.say("\nIt is not Synced and Healthy. The agent goes on: push what it needs.")
 	}
 	s.stayUp(ctx, "demo")
 	return notReady
