@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func newRenderCommand(c *cli) *cobra.Command {
 		Long: `Print the objects that a folder on disk or an Application's repository declares, as "kubectl kustomize" prints them.
 Nothing is read from or written to the cluster but the Application and the credentials of its repository.
 
-An argument that is a folder, or begins with "/" or ".", is a folder; any other is the name of an Application.`,
+An argument that is a folder, has a "/" in it or begins with ".", is a folder; any other is the name of an Application.`,
 		Example: `  trueup render deploy/overlays/prod
   trueup render shop --revision v1.2.0`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -80,7 +81,14 @@ func (o renderOptions) render(cmd *cobra.Command, c *cli, arg string) (*source.R
 		if o.revision != "" || o.namespace != "" {
 			return nil, errors.New("--revision and --namespace are for Applications, and " + arg + " is a folder")
 		}
-		return o.renderDir(cmd.Context(), arg)
+		rendered, err := o.renderDir(cmd.Context(), arg)
+		if used := chartFlags(cmd); err == nil && rendered.Kind != source.KindHelm && len(used) > 0 {
+			return nil, fmt.Errorf("%s: for a chart only, and %s is none: it has no Chart.yaml, or a kustomization renders it; leave that away", strings.Join(used, ", "), arg)
+		}
+		return rendered, err
+	}
+	if used := chartFlags(cmd); len(used) > 0 {
+		return nil, fmt.Errorf("%s: for a chart in a folder, and there is no folder %s; of an Application, spec.source.helm says it", strings.Join(used, ", "), arg)
 	}
 	if o.root != "" || len(o.keys) > 0 {
 		return nil, errors.New("--root and --decryption-key are for folders, and there is no folder " + arg)
@@ -96,8 +104,18 @@ func (o renderOptions) render(cmd *cobra.Command, c *cli, arg string) (*source.R
 	return cl.renderApp(cmd.Context(), app, o.revision, o.remotes)
 }
 
+// chartFlags are the flags on the command line that say how a chart is rendered.
+func chartFlags(cmd *cobra.Command) (used []string) {
+	for _, name := range []string{"values", "release-name", "release-namespace", "kube-version", "api-versions"} {
+		if cmd.Flags().Changed(name) {
+			used = append(used, "--"+name)
+		}
+	}
+	return used
+}
+
 func isFolder(arg string) bool {
-	if strings.HasPrefix(arg, ".") || filepath.IsAbs(arg) {
+	if strings.HasPrefix(arg, ".") || strings.Contains(arg, "/") || filepath.IsAbs(arg) {
 		return true
 	}
 	info, err := os.Stat(arg)
@@ -105,8 +123,13 @@ func isFolder(arg string) bool {
 }
 
 func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rendered, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("rendering %s: there is no such folder", dir)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("rendering %s: there is no such folder: name one that is there, or an Application by its name alone", dir)
+	case err != nil:
+		return nil, fmt.Errorf("rendering %s: %w", dir, err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("rendering %s: it is a file: name the folder that it is in, %s", dir, filepath.Dir(dir))
 	}
 	dir, err := realPath(dir)
 	if err != nil {
