@@ -110,9 +110,21 @@ func renderedMessage(s *snapshot) string {
 		message += ", " + words.Count(n, "hook")
 	}
 	for _, w := range slices.Concat(s.warnings, s.republished) {
-		message += "; warning: " + w
+		message += warningMark + w
 	}
 	return message
+}
+
+// warningMark stands before each warning in the message of ConditionRendered.
+const warningMark = "; warning: "
+
+// Warnings returns the warnings of the render that is used, as far as the status has room for them.
+func Warnings(app *v1alpha1.Application) []string {
+	c := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionRendered)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return strings.Split(c.Message, warningMark)[1:]
 }
 
 func (l *look) anyFailure() string {

@@ -11,11 +11,15 @@ import (
 
 	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/source"
+	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
 // shownHistory is how many of the last syncs are shown.
 const shownHistory = 5
+
+// shownWarnings is how many warnings are shown: "trueup render" prints them all.
+const shownWarnings = 10
 
 // describe writes everything of an Application but its objects.
 func describe(w io.Writer, p palette, app *v1alpha1.Application) {
@@ -29,6 +33,7 @@ func describe(w io.Writer, p palette, app *v1alpha1.Application) {
 		table *table
 	}{
 		{"Conditions that are not met", conditionTable(app.Status.Conditions)},
+		{"Warnings", warningTable(sync.Warnings(app))},
 		{"Fields that others own", driftTable(app.Status.Drift, app.Status.DriftOmitted)},
 		{"Hooks of the last sync", hookTable(app.Status.Hooks)},
 		{"Last syncs", historyTable(app.Status.History)},
@@ -49,11 +54,11 @@ func headRows(app *v1alpha1.Application, p palette) []headRow {
 	if ns := app.Spec.Destination.Namespace; ns != "" {
 		rows = append(rows, headRow{"Destination", "namespace " + ns})
 	}
-	sync := cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown)
+	state := cmp.Or(st.Sync.Status, v1alpha1.SyncUnknown)
 	health := cmp.Or(st.Health.Status, "Unknown")
 	rows = append(rows,
 		headRow{"Policy", policyWords(app.Spec.SyncPolicy)},
-		headRow{"Sync", join(p.paint(syncStyle(sync), string(sync)), syncWords(app))},
+		headRow{"Sync", join(p.paint(syncStyle(state), string(state)), syncWords(app))},
 		headRow{"Health", join(p.paint(healthStyle(health), health), healthWords(st.Health))},
 	)
 	for _, sig := range st.Sync.Signatures {
@@ -197,6 +202,17 @@ func conditionTable(conditions []metav1.Condition) *table {
 		for _, line := range lines[1:] {
 			t.add(cell{}, cell{}, cell{}, cell{text: line})
 		}
+	}
+	return t
+}
+
+func warningTable(warnings []string) *table {
+	t := &table{indent: "  "}
+	for _, w := range warnings[:min(shownWarnings, len(warnings))] {
+		t.add(cell{text: firstLine(w)})
+	}
+	if more := len(warnings) - shownWarnings; more > 0 {
+		t.add(cell{text: fmt.Sprintf("and %d more", more)})
 	}
 	return t
 }

@@ -100,3 +100,21 @@ func testJudge(t *testing.T) *health.Judge {
 	}
 	return judge
 }
+
+func TestWarningsOfARenderAreShownBounded(t *testing.T) {
+	app := &v1alpha1.Application{}
+	show := func(status metav1.ConditionStatus, message string) string {
+		app.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRendered, Status: status, Reason: "Rendered", Message: message}}
+		var out strings.Builder
+		describe(&out, false, app)
+		return out.String()
+	}
+	contains(t, show(metav1.ConditionTrue, "3 objects; warning: a is old\nand more; warning: b is older"), "\nWarnings\n  a is old …\n  b is older\n")
+	many := show(metav1.ConditionTrue, "3 objects"+strings.Repeat("; warning: a is old", 12))
+	contains(t, many, "\n  and 2 more\n")
+	if n := strings.Count(many, "a is old"); n != 10 {
+		t.Errorf("%d warnings are shown, want 10", n)
+	}
+	absent(t, show(metav1.ConditionTrue, "3 objects"), "Warnings")
+	absent(t, show(metav1.ConditionFalse, "no render; warning: none"), "Warnings")
+}
