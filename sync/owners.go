@@ -1,8 +1,11 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +29,7 @@ type Owners struct {
 
 // NewOwners tells who owns which field of the one object that find chooses among those that app declares at the
 // revision it was last compared with. It blocks on the Git server and the API server, and writes nothing.
-// The error of find is returned as it is.
+// The error of find is returned as it is, unless it chooses a hook: then the error says what became of that.
 func NewOwners(ctx context.Context, clients *Clients, repositories *source.Repositories, app *v1alpha1.Application, find func([]*Desired) (*Desired, error)) (*Owners, error) {
 	p, err := newPreviewer(ctx, clients, repositories, app, "")
 	if err != nil {
@@ -34,7 +37,7 @@ func NewOwners(ctx context.Context, clients *Clients, repositories *source.Repos
 	}
 	d, err := find(p.set.Objects)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(p.noOwners(ctx, find), err)
 	}
 	owners := &Owners{Revision: p.revision, Desired: d}
 	live, err := p.writer.Get(ctx, d.reference())
@@ -58,6 +61,63 @@ func NewOwners(ctx context.Context, clients *Clients, repositories *source.Repos
 		firstSeen(&owners.Fields[i], app.Status.Drift, d.ID)
 	}
 	return owners, nil
+}
+
+// noOwners says of a hook that find chooses why there is nothing to tell about its fields, and what became of it; nil where
+// it chooses none.
+func (p *previewer) noOwners(ctx context.Context, find func([]*Desired) (*Desired, error)) error {
+	last := p.app.Status.Hooks
+	if last == nil {
+		last = &v1alpha1.HooksStatus{}
+	}
+	hooks, err := p.set.hooksOf(last.Run)
+	if err != nil {
+		return p.mask.Error(err)
+	}
+	var objects []*Desired
+	for _, h := range hooks {
+		if !slices.ContainsFunc(objects, func(d *Desired) bool { return d.ID == h.ID }) {
+			objects = append(objects, h.Desired)
+		}
+	}
+	for id := range p.set.leftOut {
+		if id.Namespace == "" { // each is there without a namespace, too
+			objects = append(objects, &Desired{ID: id})
+		}
+	}
+	d, err := find(objects)
+	switch {
+	case err != nil:
+		return nil
+	case p.set.leftOut[d.ID]:
+		return fmt.Errorf("%s is a hook that is left out: it is skipped, or not for a sync; nothing is done about it", d.ID)
+	}
+	run := &hookRun{status: last}
+	var became []string
+	for _, h := range hooks {
+		if h.ID == d.ID {
+			became = append(became, hookWords(h, run.item(h)))
+		}
+	}
+	there := ""
+	if _, err := p.writer.Get(ctx, d.reference()); apierrors.IsNotFound(err) {
+		there = "; its object is not in the cluster"
+	}
+	return fmt.Errorf("%s is a hook (%s): a sync makes it and waits for it, and nothing is done about its fields; %s%s",
+		d.ID, d.Origin, p.mask.Text(strings.Join(became, "; ")), there)
+}
+
+// hookWords says how a hook stands in the last run.
+func hookWords(h *Hook, s *v1alpha1.HookStatus) string {
+	switch {
+	case s == nil:
+		return fmt.Sprintf("in %s it has not run in the last sync", h.Phase)
+	case s.FinishedAt == nil:
+		return fmt.Sprintf("in %s it runs since %s: %s", h.Phase, s.StartedAt.UTC().Format(time.RFC3339), s.Message)
+	case s.State == v1alpha1.PhaseFailed:
+		return fmt.Sprintf("in %s it failed at %s: %s", h.Phase, s.FinishedAt.UTC().Format(time.RFC3339), s.Message)
+	}
+	return fmt.Sprintf("in %s it succeeded at %s: %s", h.Phase, s.FinishedAt.UTC().Format(time.RFC3339), s.Message)
 }
 
 // refuse notes that the object is somebody else's, so that nothing is done about any of its fields.

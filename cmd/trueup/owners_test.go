@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,42 @@ func TestOwnersTellWhoHasEachFieldAndWhatIsDone(t *testing.T) {
 	contains(t, errOut, "the Application has no deployment/wbe; did you mean deployment/web?")
 	_, errOut = e.run(t, 1, "owners", "shop", "web", "-n", e.namespace)
 	contains(t, errOut, `say KIND/NAME or NAMESPACE/KIND/NAME, not "web"`)
+}
+
+func TestOwnersOfAHookTellWhatBecameOfIt(t *testing.T) {
+	e := newEnv(t)
+	repo := newRepository(t)
+	job := `apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: HookSucceeded}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: registry.example.com/migrate:1}]}}}
+`
+	repo.commit(t, map[string]string{
+		"deploy/kustomization.yaml": "resources: [a.yaml, hooks.yaml]\ncommonLabels: {team: shop}\n",
+		"deploy/a.yaml":             configMap("a", "one"),
+		"deploy/hooks.yaml": job + "---\n" + strings.NewReplacer("migrate", "never", "PreSync", "SyncFail").Replace(job) +
+			"---\n" + strings.NewReplacer("migrate", "skipped", "PreSync", "Skip").Replace(job),
+	})
+	e.startAgent(t, repo, "--poll-interval", "1h")
+	e.eventuallySynced(t)
+	kubetest.Eventually(t, 30*time.Second, func() error {
+		_, errOut := e.run(t, 1, "owners", "shop", "job/migrate", "-n", e.namespace)
+		if want := "; its object is not in the cluster"; !strings.Contains(errOut, want) {
+			return fmt.Errorf("%q is missing in %s", want, errOut)
+		}
+		hasLine(t, errOut, `Job \S+/migrate is a hook \(deploy/\S+\): a sync makes it and waits for it, and nothing is done about its fields; in PreSync it succeeded at \d{4}-\S+Z: completed, `)
+		return nil
+	})
+	_, errOut := e.run(t, 1, "owners", "shop", "job/never", "-n", e.namespace)
+	contains(t, errOut, "in SyncFail it has not run in the last sync")
+	_, errOut = e.run(t, 1, "owners", "shop", "job/skipped", "-n", e.namespace)
+	contains(t, errOut, "is a hook that is left out")
+	_, errOut = e.run(t, 1, "owners", "shop", "job/other", "-n", e.namespace)
+	contains(t, errOut, "the Application has no job/other")
+
+	// What kustomize warns of is told where the Application is shown.
+	out, _ := e.run(t, 0, "status", "shop", "-n", e.namespace)
+	hasLine(t, out, `^Warnings\n  deploy/kustomization.yaml: .*commonLabels.* is deprecated`)
 }
 
 // hasLine checks that a line of text is as a regular expression says.
