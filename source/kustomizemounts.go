@@ -56,7 +56,7 @@ func (k *kustomizeFS) find(ref remoteRef) (*foundRemote, error) {
 	if err := remotes.check(ref); err != nil {
 		return nil, err
 	}
-	if err := k.pauses.first(ref.input(), func() { _, _ = remotes.find(k.ctx, ref) }); err != nil {
+	if err := k.pauses.fetched(ref.input(), func() { _, _ = remotes.find(k.ctx, ref) }); err != nil {
 		return nil, err
 	}
 	return remotes.find(k.ctx, ref)

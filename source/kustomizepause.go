@@ -12,19 +12,28 @@ var errPaused = errors.New("the build of the kustomization waits for something")
 // pauses is the work that the builds of one render stop for. While a build runs, it holds what all kustomizations of the
 // process share; so what waits for a server or a child process is done between two builds.
 type pauses struct {
-	mu     gosync.Mutex
-	done   map[string]bool // false for what is still to be done
-	todo   []func()
-	charts map[string]inflation // by kustomization
-	count  int                  // of charts
+	mu      gosync.Mutex
+	done    map[string]bool // false for what is still to be done
+	todo    []func()
+	fetches []func()             // what of it waits for servers, and may be done at once
+	charts  map[string]inflation // by kustomization
+	count   int                  // of charts
 }
+
+// fetchesAtOnce bounds the requests of one render that wait for servers.
+const fetchesAtOnce = 4
 
 // maxPauses bounds how often one render begins anew: kustomizations that configure plugins count their remotes on their own.
 const maxPauses = maxRemotes + maxCharts
 
 // first returns nil when the work of that name has been done, and else has it done after this build, whose outcome is lost:
 // the error is for what cannot go on without.
-func (p *pauses) first(name string, work func()) error {
+func (p *pauses) first(name string, work func()) error { return p.before(&p.todo, name, work) }
+
+// fetched is first for work that other such work may be done beside of.
+func (p *pauses) fetched(name string, work func()) error { return p.before(&p.fetches, name, work) }
+
+func (p *pauses) before(list *[]func(), name string, work func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch done, known := p.done[name]; {
@@ -36,7 +45,7 @@ func (p *pauses) first(name string, work func()) error {
 		return fmt.Errorf("more than %d remote references and kustomizations with charts are in one render", maxPauses)
 	}
 	p.done[name] = false
-	p.todo = append(p.todo, func() {
+	*list = append(*list, func() {
 		work()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -70,13 +79,37 @@ func (p *pauses) counted(charts int) int {
 // work does what the last build stopped for, and reports whether there was anything.
 func (p *pauses) work() bool {
 	p.mu.Lock()
-	todo := p.todo
-	p.todo = nil
+	todo, fetches := p.todo, p.fetches
+	p.todo, p.fetches = nil, nil
 	p.mu.Unlock()
+	atOnce(fetches)
 	for _, do := range todo {
 		do()
 	}
-	return len(todo) > 0
+	return len(todo)+len(fetches) > 0
+}
+
+// atOnce does all of the work, a few at a time. One that panics does so here, where it is told as an error of the render.
+func atOnce(work []func()) {
+	panics := make([]any, len(work))
+	slots := make(chan struct{}, fetchesAtOnce)
+	var wg gosync.WaitGroup
+	for i, do := range work {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() {
+				panics[i] = recover()
+				<-slots
+			}()
+			do()
+		})
+	}
+	wg.Wait()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
 }
 
 // again makes the file system as it was before the first build, of which so much has been read.

@@ -164,10 +164,10 @@ func (r *Repositories) file(ctx context.Context, raw string, auth Auth, maxAge t
 	defer cancel()
 	content, etag, err := download(ctx, raw, auth, known)
 	r.opts.OnFetch(RedactURL(raw), r.opts.Clock.Since(start), err)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // also of an answer: a server that sees the connection close may still send an empty one
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		return nil, fmt.Errorf("fetching %s: %w", RedactURL(raw), err)
 	}
 	r.remoteFiles.remember(key, remoteFile{content, etag, start})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -369,6 +370,69 @@ func TestAServerThatStallsDelaysNoOtherKustomization(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("the server stalls: got %v", err)
 	}
+}
+
+func TestRemotesOfOneRenderAreFetchedAFewAtOnce(t *testing.T) {
+	w := newRemoteWorld(t, nil)
+	var mu sync.Mutex
+	waiting, most := 0, 0
+	together := make(chan struct{}) // closed when as many wait as may
+	w.files.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		if waiting++; waiting > most {
+			if most = waiting; most == fetchesAtOnce {
+				close(together)
+			}
+		}
+		mu.Unlock()
+		select {
+		case <-together:
+		case <-r.Context().Done(): // the client has not waited
+		}
+		mu.Lock()
+		waiting--
+		mu.Unlock()
+		if strings.Contains(r.URL.Path, "missing") {
+			http.NotFound(rw, r)
+			return
+		}
+		fmt.Fprint(rw, configMap(strings.TrimSuffix(filepath.Base(r.URL.Path), ".yaml"), "1"))
+	})
+	list := func(names ...string) map[string]string {
+		var urls []string
+		for _, name := range names {
+			urls = append(urls, "FILES/"+name+".yaml")
+		}
+		return w.named(map[string]string{"app/kustomization.yaml": "resources: [" + strings.Join(urls, ", ") + "]\n"})
+	}
+	render := func(files map[string]string) (*Rendered, error) {
+		return Render(t.Context(), commitTree(t, files).WithRemotes(w.remotes()), "app", Options{})
+	}
+	rendered, err := render(list("a", "b", "c", "d", "e", "f", "g", "h", "i"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rendered.Objects); n != 9 || rendered.Objects[0].GetName() != "a" || rendered.Objects[8].GetName() != "i" {
+		t.Errorf("want the nine files in their order, got %d", n)
+	}
+	if most != fetchesAtOnce {
+		t.Errorf("%d were asked for at once, want %d", most, fetchesAtOnce)
+	}
+	// The error is that of the first, whichever server answers first.
+	for range 5 {
+		if _, err := render(list("j", "missing-1", "k", "missing-2", "missing-3")); err == nil || !strings.Contains(err.Error(), "missing-1") {
+			t.Errorf("want the error of the first that is missing, got %v", err)
+		}
+	}
+}
+
+func TestAPanicOfAFetchIsNotThatOfTheProcess(t *testing.T) {
+	defer func() {
+		if got := recover(); got != "second" {
+			t.Errorf("want the first panic in the order of the work, got %v", got)
+		}
+	}()
+	atOnce([]func(){func() {}, func() { panic("second") }, func() { panic("third") }})
 }
 
 func TestNamesOfServersDoNotLeadToTheMachineItself(t *testing.T) {
