@@ -30,8 +30,12 @@ func (c *Controller) hooksBefore(ctx context.Context, l *look) bool {
 	case r == nil || r.over || l.did.refused != nil:
 		return true
 	}
+	if failed := c.makeNamespaces(ctx, l); len(failed) > 0 {
+		l.st.retry.times = l.tries // the check that went well has begun to count anew
+		l.refuse(failed)
+		return false
+	}
 	l.st.checkedRun = r.status.Run
-	c.makeNamespaces(ctx, l)
 	if c.advance(ctx, l, source.PreSync) {
 		if l.app.Status.Hooks == nil || l.app.Status.Hooks.Run != r.status.Run {
 			return c.keepRun(ctx, l) // so that it is known after a restart that the writes are this run's
@@ -89,7 +93,7 @@ func (c *Controller) postSync(ctx context.Context, l *look) bool {
 // applyFailed reports whether something was refused that will not be taken by trying once more.
 func (l *look) applyFailed() bool {
 	if l.did.refused != nil || l.hold != "" {
-		return l.did.refused != nil
+		return l.did.refused != nil && apply.Classify(l.did.refused) != apply.Transient
 	}
 	for id, f := range l.st.failures {
 		if s := l.st.steps[id]; s != nil && s.Op == OpHeal {

@@ -195,6 +195,7 @@ func (l *look) hooksDue() bool {
 // planHooks decides which part hooks have in the pass, and notes in the look why nothing may be written but healing.
 func (c *Controller) planHooks(l *look) {
 	set, last := l.snap.set, l.app.Status.Hooks
+	l.tries = l.st.retry.times
 	c.noteHookKinds(l)
 	switch {
 	case l.isOf(last) && last.Phase == v1alpha1.PhaseRunning:

@@ -96,8 +96,8 @@ func (c *Controller) prune(ctx context.Context, l *look, s *Step) error {
 }
 
 // makeNamespaces makes the namespaces that syncOptions CreateNamespace=true asks for. They are not tracked: such a
-// namespace is never pruned.
-func (c *Controller) makeNamespaces(ctx context.Context, l *look) {
+// namespace is never pruned. It returns the failures.
+func (c *Controller) makeNamespaces(ctx context.Context, l *look) (failed []error) {
 	slices.Sort(l.createNamespaces)
 	for _, name := range slices.Compact(l.createNamespaces) {
 		ns := &unstructured.Unstructured{}
@@ -105,8 +105,9 @@ func (c *Controller) makeNamespaces(ctx context.Context, l *look) {
 		ns.SetName(name)
 		// Not applied: what another Application has put on a namespace that it has made meanwhile must stay.
 		if err := c.writer.Create(ctx, ns); err != nil {
-			c.fail(l, &Step{ID: diff.ID{Kind: "Namespace", Name: name}}, err)
+			failed = append(failed, c.fail(l, &Step{ID: diff.ID{Kind: "Namespace", Name: name}}, err).err)
 		}
 	}
 	l.createNamespaces = nil // a pass with hooks comes here twice
+	return failed
 }

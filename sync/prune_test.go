@@ -9,6 +9,7 @@ import (
 
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/gitserver"
+	"github.com/trueup/trueup/testdata/kubetest"
 )
 
 // cascade makes the deletion of an Application take its objects along.
@@ -318,6 +319,57 @@ func TestCascadeWhileGitIsAway(t *testing.T) {
 	w.start()
 	w.gone("configmap/settings")
 	w.gone("application/shop")
+}
+
+// A namespace that cannot be made for a moment is no failure of the hooks that need it: the sync is tried again.
+func TestCreateNamespaceIsTriedAgainBeforeHooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	target := w.ns + "-new"
+	w.Kubectl(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: away.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [namespaces]}]
+  matchConditions: [{name: ours, expression: "object.metadata.name == '%[1]s'"}]
+  admissionReviewVersions: [v1]
+  sideEffects: None
+`, target), "apply", "-f", "-")
+	t.Cleanup(func() {
+		_, _ = w.TryKubectl(context.Background(), "", "delete", "validatingwebhookconfiguration", target, "--ignore-not-found")
+		_, _ = w.TryKubectl(context.Background(), "", "delete", "namespace", target, "--wait=false")
+	})
+	kubetest.Eventually(t, patience, func() error { // the API server takes a moment to see the webhook
+		_, err := w.TryKubectl(t.Context(), "", "create", "namespace", target, "--dry-run=server")
+		if err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			return fmt.Errorf("making the namespace: got %v, want the failure of the webhook", err)
+		}
+		return nil
+	})
+	commit := w.git.Commit(map[string]string{
+		"shop/settings.yaml": settings("settings", "one"), "shop/hook.yaml": hookSettings("prepare", "trueup.dev/hook: PreSync"),
+		"shop/fail.yaml": hookSettings("tell", "trueup.dev/hook: SyncFail"),
+	}, "first")
+	w.app("shop", func(app *v1alpha1.Application) {
+		app.Spec.Destination.Namespace = target
+		app.Spec.SyncPolicy.SyncOptions = []string{"CreateNamespace=true"}
+		app.Spec.SyncPolicy.Retry = &v1alpha1.Retry{Backoff: &v1alpha1.Backoff{Duration: "500ms"}}
+	})
+	app := w.until("shop", func(app *v1alpha1.Application) error {
+		if op := app.Status.OperationState; op == nil || op.Phase != v1alpha1.PhaseFailed || op.Retries < 2 {
+			return fmt.Errorf("the sync should have failed twice, got %+v", op)
+		}
+		return says(v1alpha1.ConditionApplied, "nothing was changed: creating Namespace "+target, "failed calling webhook")(app)
+	})
+	if app.Status.Hooks != nil {
+		t.Errorf("no hook should have begun, got %+v", app.Status.Hooks)
+	}
+	w.kubectl("delete", "validatingwebhookconfiguration", target)
+	w.until("shop", synced(commit))
+	w.until("shop", hooksRan(v1alpha1.PhaseSucceeded, "PreSync prepare Succeeded"))
 }
 
 func TestCreateNamespace(t *testing.T) {

@@ -41,6 +41,7 @@ type look struct {
 	hooks     []*Hook   // as they are in the run
 	hold      string    // why nothing but healing may be written, for hooks; "" where more may
 	hookWait  string    // what the sync waits for, for hooks; "" for nothing
+	tries     int64     // of the sync that were refused before this pass
 	hookDue   time.Time // when they are to be looked at again; zero for no need
 	hookKinds []diff.ID // of which objects of hooks are left that Git no longer has
 
