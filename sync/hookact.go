@@ -25,6 +25,9 @@ const hookRetry = 2 * time.Second
 func (c *Controller) hooksBefore(ctx context.Context, l *look) bool {
 	r := l.run
 	switch {
+	case l.calledOff():
+		l.callOff(c.clock.Now())
+		return false
 	case l.hold != "":
 		return false
 	case r == nil || r.over || l.did.refused != nil:
@@ -51,7 +54,7 @@ func (c *Controller) hooksBefore(ctx context.Context, l *look) bool {
 // hooksAfter brings those hooks on their way that come after the writes, and ends the run when all of it is done.
 func (c *Controller) hooksAfter(ctx context.Context, l *look) {
 	r := l.run
-	if r == nil || r.over {
+	if r == nil || r.over || r.ended || l.calledOff() {
 		return
 	}
 	if r.failure() == nil && l.did.refused == nil && l.whole() && c.advance(ctx, l, source.Sync) && c.postSync(ctx, l) {

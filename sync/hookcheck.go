@@ -15,7 +15,7 @@ import (
 
 // checksRun reports whether the pass is the one that checks a run of hooks before anything of it is done.
 func (l *look) checksRun() bool {
-	return l.run != nil && !l.run.over && l.hold == "" && l.st.checkedRun != l.run.status.Run
+	return l.run != nil && !l.run.over && l.hold == "" && !l.calledOff() && l.st.checkedRun != l.run.status.Run
 }
 
 // checkHooks tries by a dry-run whether the hooks of a run can be made, once before anything of it is done.

@@ -108,6 +108,13 @@ func (r *hookRun) failure() *v1alpha1.HookStatus {
 	return nil
 }
 
+// stopsWrites reports whether a run that is over ended before the writes of its sync: a PreSync hook failed, or it was
+// called off.
+func (r *hookRun) stopsWrites() bool {
+	failed := r.failure()
+	return r.status.Phase == v1alpha1.PhaseFailed && (failed == nil || failed.Phase == string(source.PreSync))
+}
+
 // begun reports whether a hook of a phase has begun.
 func (r *hookRun) begun(phase source.HookPhase) bool {
 	return slices.ContainsFunc(r.status.Hooks, func(s v1alpha1.HookStatus) bool { return s.Phase == string(phase) })
@@ -142,6 +149,16 @@ func (r *hookRun) end(phase v1alpha1.Phase, message string, now time.Time) {
 	r.status.Phase, r.status.Message, r.status.FinishedAt, r.ended = phase, message, &finished, true
 }
 
+// giveUp ends a run whose hooks are not looked after any longer.
+func (r *hookRun) giveUp(why, message string, now time.Time) {
+	for i := range r.status.Hooks {
+		if h := &r.status.Hooks[i]; h.State == v1alpha1.PhaseRunning {
+			endHook(h, v1alpha1.PhaseFailed, why, now)
+		}
+	}
+	r.end(v1alpha1.PhaseFailed, message, now)
+}
+
 // newRun makes the run of a sync. Its name comes from that of the run before, so that going back to an earlier state is
 // another run, while one that was begun just before a restart is the same.
 func (l *look) newRun(request string, now time.Time) *v1alpha1.HooksStatus {
@@ -169,8 +186,14 @@ func (l *look) isOf(run *v1alpha1.HooksStatus) bool {
 // that nobody asked for: the word was given for what was there then. While Git cannot be read, nobody knows.
 func (l *look) outrun() bool {
 	run := l.app.Status.Hooks
-	return run != nil && run.Phase == v1alpha1.PhaseRunning && run.Request != "" && l.input.Request != nil && run.Request == l.input.Request.ID &&
-		!l.input.Policy.Automated && l.snap.set != nil && l.snap.fetchErr == nil && l.snap.verifyErr == nil && l.snap.renderErr == nil && !l.isOf(run)
+	return l.superseded() && run.Request != "" && l.input.Request != nil && run.Request == l.input.Request.ID
+}
+
+// superseded reports whether Git has changed while hooks ran, where nothing is synced that nobody asks for.
+func (l *look) superseded() bool {
+	run := l.app.Status.Hooks
+	return run != nil && run.Phase == v1alpha1.PhaseRunning && !l.input.Policy.Automated && l.snap.set != nil &&
+		l.snap.fetchErr == nil && l.snap.verifyErr == nil && l.snap.renderErr == nil && !l.isOf(run)
 }
 
 const outrunMessage = "Git, the source or the variables changed while the hooks of this sync ran, and what is there now was not asked for: look at it with trueup diff, then run trueup sync"
@@ -215,7 +238,7 @@ func (c *Controller) planHooks(l *look) {
 		}
 	case l.isOf(last):
 		l.run = &hookRun{status: last.DeepCopy(), over: true}
-		if failed := l.run.failure(); failed != nil && failed.Phase == string(source.PreSync) && set.state != l.app.Status.Sync.SyncedState {
+		if l.run.stopsWrites() && set.state != l.app.Status.Sync.SyncedState {
 			l.hold = last.Message
 		}
 	case last != nil && set.state != l.app.Status.Sync.SyncedState && l.input.New && (l.input.Policy.Automated || l.input.Request != nil):
@@ -226,6 +249,10 @@ func (c *Controller) planHooks(l *look) {
 		if l.hooks, err = set.hooksOf(l.run.status.Run); err != nil {
 			l.run, l.hold = nil, err.Error()
 		}
+	}
+	if l.run == nil && l.superseded() && l.app.Status.Hooks.Request == "" && !l.asked() {
+		l.run = &hookRun{status: last.DeepCopy(), over: true}
+		l.run.giveUp("Git changed before it was done", calledOffMessage, l.now)
 	}
 	if r := l.run; r != nil && !r.over && l.st.checkedRun != r.status.Run && l.input.Request == nil && l.st.retry.err != nil && l.now.Before(l.st.retry.until) {
 		l.hold = l.st.retry.err.Error()

@@ -22,12 +22,7 @@ func (l *look) hooksStatus(s *v1alpha1.ApplicationStatus, now time.Time) {
 		s.Hooks = l.run.status
 	case l.outrun():
 		r := hookRun{status: s.Hooks.DeepCopy()}
-		for i := range r.status.Hooks {
-			if h := &r.status.Hooks[i]; h.State == v1alpha1.PhaseRunning {
-				endHook(h, v1alpha1.PhaseFailed, "Git changed before it was done", now)
-			}
-		}
-		r.end(v1alpha1.PhaseFailed, outrunMessage, now)
+		r.giveUp("Git changed before it was done", outrunMessage, now)
 		s.Hooks = r.status
 	case s.Hooks != nil && l.snap.set != nil && !l.isOf(s.Hooks) && l.whole() &&
 		l.snap.fetchErr == nil && l.snap.verifyErr == nil && l.snap.renderErr == nil:
