@@ -2,6 +2,7 @@ package sync
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,10 +43,11 @@ type fight struct {
 	digest string    // of the configuration that it is about
 }
 
-// outrun is a heal that its owner's next write has outrun.
+// outrun is a heal that did not get there, since the object had changed meanwhile.
 type outrun struct {
-	at    time.Time // by our clock
-	wrote time.Time // by the API server's, when the owner had written what was to be undone; zero where it does not tell
+	at         time.Time // by our clock
+	wrote      time.Time // by the API server's, when the owner had written what was to be undone; zero where it does not tell
+	generation int64     // of the object then
 }
 
 // contested returns whether a field is held now. A fight about another configuration is over.
@@ -66,29 +68,33 @@ func (s *appState) contested(d *Desired, now time.Time) func(path string, o diff
 func (s *appState) wrote(step *Step, now time.Time) {
 	if step.Op == OpHeal {
 		for path, owner := range taken(step.Comparison) {
-			s.fight(step.Desired, path, owner).note(now, tripAfter)
+			s.fight(step.Desired, path, owner, now).note(now, tripAfter)
 		}
 	}
-	s.fight(step.Desired, wholeObject.String(), diff.Owner{}).note(now, tripObjectAfter)
+	s.fight(step.Desired, wholeObject.String(), diff.Owner{}, now).note(now, tripObjectAfter)
 }
 
-// outrun notes that an object has changed under a step that has waited for so long: what the owner of a field has written
-// since the last time counts as taken back. Where the API server notes no time, as for the scale subresource, only a step
-// that never gets there tells such an owner from one beside whom the status changes.
-func (s *appState) outrun(step *Step, waited time.Duration, now time.Time) {
+// outrun notes that an object has changed under a step: what the owner of a field has written since the last time counts
+// as taken back. Where the API server notes no time, as for the scale subresource, the object's generation tells it from a
+// status that changes beside it.
+func (s *appState) outrun(step *Step, now time.Time) {
 	for path, owner := range taken(step.Comparison) {
 		if owner.Manager == "" {
 			continue
 		}
-		f := s.fight(step.Desired, path, owner)
-		if f.outrun.before(owner.Time) || owner.Time.IsZero() && waited >= time.Second {
+		f := s.fight(step.Desired, path, owner, now)
+		last := outrun{now, owner.Time, step.Observed.Generation}
+		if f.outrun.before(last) {
 			f.note(now, tripAfter)
 		}
-		f.outrun = outrun{now, owner.Time}
+		f.outrun = last
 	}
 }
 
-func (o outrun) before(t time.Time) bool { return !o.at.IsZero() && o.wrote.Before(t) }
+// before reports whether the owner has written between two heals that did not get there.
+func (o outrun) before(p outrun) bool {
+	return !o.at.IsZero() && (o.wrote.Before(p.wrote) || p.wrote.IsZero() && o.generation < p.generation)
+}
 
 // taken are the fields that putting an object right takes from others.
 func taken(c diff.Comparison) iter.Seq2[string, diff.Owner] {
@@ -108,7 +114,7 @@ func taken(c diff.Comparison) iter.Seq2[string, diff.Owner] {
 
 // tookOver notes that an object was taken over from another Application.
 func (s *appState) tookOver(d *Desired, from types.NamespacedName, now time.Time) {
-	s.fight(d, trackingPath.String(), applicationOwner(from)).note(now, tripAfter)
+	s.fight(d, trackingPath.String(), applicationOwner(from), now).note(now, tripAfter)
 }
 
 // What stands for an object as a whole in a fight: between two Applications the mark of whose it is, in any other the one
@@ -123,12 +129,19 @@ func applicationOwner(app types.NamespacedName) diff.Owner {
 	return diff.Owner{Manager: "the Application " + app.String()}
 }
 
-// fight returns the fight about a field under the present configuration.
-func (s *appState) fight(d *Desired, path string, o diff.Owner) *fight {
+// maxFights bounds how many fields are remembered: of an object that is written each time for another field, the object
+// as a whole is enough.
+const maxFights = 10_000
+
+// fight returns the fight about a field under the present configuration; one that has been quiet for long is over.
+func (s *appState) fight(d *Desired, path string, o diff.Owner, now time.Time) *fight {
 	key := fightKey{d.ID, path, o.Manager}
 	f, ok := s.fights[key]
-	if !ok || f.digest != d.digest {
-		f = &fight{digest: d.digest}
+	if ok && f.digest == d.digest && !f.quiet(now) {
+		return f
+	}
+	f = &fight{digest: d.digest}
+	if ok || len(s.fights) < maxFights || path == wholeObject.String() {
 		s.fights[key] = f
 	}
 	return f
@@ -180,16 +193,26 @@ func (f *fight) quiet(now time.Time) bool {
 	return now.Sub(last) >= fightWindow
 }
 
-// remember takes fights over from a status, after a restart: a fight is not forgotten because the agent was killed in
-// it. It is written to the status only when a field is held, so flips before that cost no write.
-func (s *appState) remember(drift []v1alpha1.FieldDrift, set *DesiredSet) {
-	for _, d := range drift {
+// remember takes fights over from the status, after a restart: a fight is not forgotten because the agent was killed in
+// it, but it is over where Git has changed the object meanwhile. It is written to the status only when a field is held, so
+// flips before that cost no write.
+func (l *look) remember(observed func(diff.ID) *Observed) {
+	l.st.remembers = true
+	s := l.app.Status.Sync
+	same := s.Revision == l.snap.revision() && slices.Equal(s.Revisions, l.snap.revisions()) && l.app.Status.ObservedGeneration == l.app.Generation
+	for _, d := range l.app.Status.Drift {
 		id := idOf(d.ObjectReference)
-		desired, ok := set.byID[id]
+		desired, ok := l.snap.set.byID[id]
 		if d.HeldUntil == nil || !ok {
 			continue
 		}
-		s.fights[fightKey{id, d.Path, d.Manager}] = &fight{count: d.Times, trips: 1, until: d.HeldUntil.Time, digest: desired.digest}
+		applied := ""
+		if o := observed(id); o != nil {
+			applied = o.State.Applied.Config
+		}
+		if same || applied == desired.digest {
+			l.st.fights[fightKey{id, d.Path, d.Manager}] = &fight{count: d.Times, trips: 1, until: d.HeldUntil.Time, digest: desired.digest}
+		}
 	}
 }
 

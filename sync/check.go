@@ -114,7 +114,7 @@ func (l *look) lookAgain(s *Step) {
 // outrunBy has an object looked at again that has changed under a step, and takes in who has won.
 func (l *look) outrunBy(s *Step) {
 	l.lookAgain(s)
-	l.st.outrun(s, l.st.pauses[s.ID].wait, l.now)
+	l.st.outrun(s, l.now)
 }
 
 const (

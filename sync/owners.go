@@ -21,7 +21,7 @@ type Owners struct {
 	Desired  *Desired
 	// Exists says whether the object is in the cluster.
 	Exists bool
-	// Refused says whose the object is that the Application declares but may not have; "" where it may.
+	// Refused says why nothing is done about the object: it is somebody else's, or held as a whole; "" where something is.
 	Refused string
 	// Fields are those that Git declares and those that people's tools added, in order.
 	Fields []diff.FieldOwner
@@ -55,7 +55,9 @@ func NewOwners(ctx context.Context, clients *Clients, repositories *source.Repos
 	}
 	owners.Exists = true
 	if who := p.input.claimedBy(o); who != "" {
-		owners.refuse(refusal(who))
+		owners.refuse("claimed", refusal(who))
+	} else if fight, ok := heldWhole(o, c.Contested); ok {
+		owners.refuse(diff.RuleContested, "is held as a whole: "+diff.Contested("it was written and has changed again", fight).Reason)
 	}
 	for i := range owners.Fields {
 		firstSeen(&owners.Fields[i], app.Status.Drift, d.ID)
@@ -120,12 +122,20 @@ func hookWords(h *Hook, s *v1alpha1.HookStatus) string {
 	return fmt.Sprintf("in %s it succeeded at %s: %s", h.Phase, s.FinishedAt.UTC().Format(time.RFC3339), s.Message)
 }
 
-// refuse notes that the object is somebody else's, so that nothing is done about any of its fields.
-func (o *Owners) refuse(why string) {
+// refuse notes that nothing is done about any field of the object.
+func (o *Owners) refuse(rule, why string) {
 	o.Refused = why
 	for i := range o.Fields {
-		o.Fields[i].Decision = diff.Decision{Verdict: diff.Hold, Rule: "claimed", Reason: "the object " + why}
+		o.Fields[i].Decision = diff.Decision{Verdict: diff.Hold, Rule: rule, Reason: "the object " + why}
 	}
+}
+
+// heldWhole returns the fight for which an object is held as a whole.
+func heldWhole(o *Observed, contested func(string, diff.Owner) (diff.Fight, bool)) (diff.Fight, bool) {
+	if fight, ok := contested(trackingPath.String(), applicationOwner(o.App)); ok {
+		return fight, true
+	}
+	return contested(wholeObject.String(), diff.Owner{})
 }
 
 // contestedIn tells from a status which fields of an object are held because their owner keeps taking them back.

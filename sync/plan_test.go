@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -215,29 +216,108 @@ func TestOutrunHealsCountAsTakenBack(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	for name, c := range map[string]struct {
-		wrote  []time.Time // by the owner, before each heal
-		waited time.Duration
-		held   bool
+		wrote []time.Time // by the owner, before each heal
+		each  int64       // how far the object's generation has come each time
+		held  bool
 	}{
-		"an owner that has written each time":      {[]time.Time{second(0), second(1), second(2), second(3)}, 0, true},
-		"an owner that has written twice more":     {[]time.Time{second(0), second(0), second(1), second(2)}, 0, false},
-		"an object of which only others change":    {[]time.Time{second(0), second(0), second(0), second(0), second(0), second(0)}, 10 * time.Second, false},
-		"an owner without a time, for a while":     {make([]time.Time, 6), 500 * time.Millisecond, false},
-		"an owner without a time, again and again": {make([]time.Time, 3), time.Second, true},
+		"an owner that has written each time":           {[]time.Time{second(0), second(1), second(2), second(3)}, 1, true},
+		"an owner that has written twice more":          {[]time.Time{second(0), second(0), second(1), second(2)}, 1, false},
+		"an object of which only others change":         {[]time.Time{second(0), second(0), second(0), second(0), second(0), second(0)}, 1, false},
+		"an owner without a time, beside a status":      {make([]time.Time, 100), 0, false},
+		"an owner without a time, a few times":          {make([]time.Time, 3), 1, false},
+		"an owner without a time, again and again":      {make([]time.Time, 4), 1, true},
+		"an owner without a time, that writes more yet": {make([]time.Time, 4), 10, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := newAppState()
 			d := &Desired{ID: diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}, digest: "git"}
 			now := start
-			for _, wrote := range c.wrote {
+			for i, wrote := range c.wrote {
 				now = now.Add(time.Second)
+				observed := &Observed{}
+				observed.Generation = int64(i) * c.each
 				owner := diff.Owner{Manager: "operator", Operation: "Update", Time: wrote}
 				loss := diff.DecidedLoss{Loss: diff.Loss{Path: fieldpath.MakePathOrDie("data", "mode"), Owner: owner}, Decision: diff.Decision{Verdict: diff.Enforce}}
-				st.outrun(&Step{ID: d.ID, Desired: d, Op: OpHeal, Comparison: diff.Comparison{Losses: []diff.DecidedLoss{loss}}}, c.waited, now)
+				st.outrun(&Step{ID: d.ID, Desired: d, Observed: observed, Op: OpHeal, Comparison: diff.Comparison{Losses: []diff.DecidedLoss{loss}}}, now)
 				st.calm(now)
 			}
 			if _, held := st.contested(d, now)(".data.mode", diff.Owner{Manager: "operator"}); held != c.held {
 				t.Errorf("held: got %t, want %t", held, c.held)
+			}
+		})
+	}
+}
+
+func TestFightThatHasBeenQuietIsOver(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	st := newAppState()
+	d := &Desired{ID: diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}, digest: "git"}
+	owner := diff.Owner{Manager: "operator", Operation: "Update"}
+	takenBack := func(now time.Time) *fight {
+		f := st.fight(d, ".data.mode", owner, now)
+		f.note(now, tripAfter)
+		return f
+	}
+	var held *fight
+	for range tripAfter {
+		held = takenBack(start)
+	}
+	if again := takenBack(held.until.Add(fightWindow - time.Second)); again.until.Before(start.Add(2 * holdFor)) {
+		t.Errorf("taken back soon after the hold: want it held for longer, got until %s", again.until)
+	}
+	// No look in between, as where nothing else changes for an hour: nobody has forgotten it.
+	if again := takenBack(start.Add(5 * time.Hour)); !again.until.IsZero() || again.count != 1 {
+		t.Errorf("taken back once, hours after the fight: want it put right, got held until %s after %d times", again.until, again.count)
+	}
+}
+
+// TestFightsAreBounded: a rival that writes another field each time costs a bounded amount of memory, and the object is
+// held as a whole.
+func TestFightsAreBounded(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	st := newAppState()
+	d := &Desired{ID: diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}, digest: "git"}
+	for i := range tripObjectAfter {
+		var extras []diff.Extra
+		for n := range maxFights {
+			extras = append(extras, diff.Extra{Path: fieldpath.MakePathOrDie("data", fmt.Sprintf("key-%d-%d", i, n)), Owner: diff.Owner{Manager: "kubectl-edit"}})
+		}
+		st.wrote(&Step{ID: d.ID, Desired: d, Op: OpHeal, Comparison: diff.Comparison{Extras: extras}}, now)
+	}
+	if len(st.fights) > maxFights+1 {
+		t.Errorf("remembered: got %d, want at most %d", len(st.fights), maxFights+1)
+	}
+	if _, held := st.contested(d, now)(wholeObject.String(), diff.Owner{}); !held {
+		t.Error("the object is to be held")
+	}
+}
+
+// TestWhatWaitsForSomethingElseIsNotLookedAtAtOnce: a deadline that has passed brings no pass where the one that was just
+// made could not do anything about it.
+func TestWhatWaitsForSomethingElseIsNotLookedAtAtOnce(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	id := diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+	for name, c := range map[string]struct {
+		until time.Time
+		want  time.Duration
+	}{
+		"long ago":           {now.Add(-time.Minute), time.Hour},
+		"during the pass":    {now.Add(time.Millisecond), time.Millisecond},
+		"in a while":         {now.Add(time.Minute), 58 * time.Second},
+		"only by a person":   {never, time.Hour},
+		"at the look itself": {now, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for kind, note := range map[string]func(*appState){
+				"pause":   func(st *appState) { st.pauses[id] = &pause{until: c.until} },
+				"failure": func(st *appState) { st.failures[id] = &failure{until: c.until} },
+				"retry":   func(st *appState) { st.retry = retry{until: c.until, err: errLookAgain} },
+			} {
+				l := &look{app: &v1alpha1.Application{}, st: newAppState(), now: now}
+				note(l.st)
+				if got := l.next(now.Add(2*time.Second), time.Hour); got != c.want {
+					t.Errorf("%s: next look in %s, want %s", kind, got, c.want)
+				}
 			}
 		})
 	}

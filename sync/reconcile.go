@@ -112,8 +112,8 @@ func (c *Controller) gather(app *v1alpha1.Application) (l *look, all bool, ids m
 			l.wait("the objects of kind " + gk.Kind + " are not known yet")
 		}
 	}
-	if l.snap.set != nil && l.st.looked == nil {
-		l.st.remember(l.app.Status.Drift, l.snap.set)
+	if l.snap.set != nil && !l.waiting && !l.st.remembers {
+		l.remember(c.live.get)
 	}
 	changed := l.st.looked != l.snap || l.st.generation != l.app.Generation || l.input.Request != nil || !l.now.Before(l.st.due)
 	return l, all || changed, ids

@@ -28,8 +28,10 @@ func (c *Controller) report(ctx context.Context, l *look) (time.Duration, error)
 	c.explain(ctx, l, status)
 	maskStatus(l.snap.mask, status)
 	c.metrics.state(l.key, l.st.steps)
-	if err := c.patchStatus(ctx, l, status); err != nil {
-		return 0, err
+	if l.newsMayCome(status, c.clock.Now()) {
+		if err := c.patchStatus(ctx, l, status); err != nil {
+			return 0, err
+		}
 	}
 	c.deleteDone(ctx, l)
 	if l.did.again {
@@ -46,20 +48,25 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 			soonest = t
 		}
 	}
-	if l.blocked == "" { // else it is the end of that which wakes us
-		for _, f := range l.st.failures {
-			sooner(f.until)
+	// What was due in this pass has been tried, or waits for something else, whose end wakes us.
+	retried := func(t time.Time) {
+		if l.blocked == "" && t.After(l.now) {
+			sooner(t)
 		}
-		for _, p := range l.st.pauses {
-			sooner(p.until)
-		}
-		if l.st.retry.err != nil {
-			sooner(l.st.retry.until)
-		}
+	}
+	for _, f := range l.st.failures {
+		retried(f.until)
+	}
+	for _, p := range l.st.pauses {
+		retried(p.until)
+	}
+	if l.st.retry.err != nil {
+		retried(l.st.retry.until)
 	}
 	sooner(l.st.calm(now))
 	sooner(l.st.nextRemake(now))
 	sooner(l.st.causeDue)
+	sooner(l.st.newsDue)
 	sooner(l.hookDue)
 	if deadline := progressDeadline(&l.app.Spec, l.app.Status.Health); now.Before(deadline) {
 		sooner(deadline)
@@ -67,6 +74,30 @@ func (l *look) next(now time.Time, resync time.Duration) time.Duration {
 	// Whatever comes first is for a full look: it is cheap, and it asks nobody.
 	l.st.due = soonest
 	return max(soonest.Sub(now), time.Millisecond)
+}
+
+// A status that changes without anything having been done, such as the owner of a field about which others fight, is
+// written at once the first few times, and then now and then.
+const (
+	newsAtOnce = 20
+	newsEvery  = 5 * time.Second
+)
+
+// newsMayCome reports whether a status is written now. Where it is not, it notes when.
+func (l *look) newsMayCome(status *v1alpha1.ApplicationStatus, now time.Time) bool {
+	l.st.newsDue = time.Time{}
+	old := &l.app.Status
+	if l.did.tried || l.run != nil || l.input.Request != nil || old.ObservedGeneration != status.ObservedGeneration ||
+		old.ObservedRefresh != status.ObservedRefresh || equality.Semantic.DeepEqual(old, status) {
+		return true
+	}
+	r := l.st.news.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+		l.st.newsDue = now.Add(wait)
+	}
+	return wait == 0
 }
 
 func (c *Controller) patchStatus(ctx context.Context, l *look, status *v1alpha1.ApplicationStatus) error {

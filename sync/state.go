@@ -5,6 +5,7 @@ import (
 	gosync "sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/trueup/trueup/apply"
@@ -43,6 +44,9 @@ type appState struct {
 	due        time.Time             // of the next full look
 	cause      cause                 // why the Application is Degraded
 	causeDue   time.Time             // when to look for it; zero for no need
+	news       *rate.Limiter         // of what only the status tells
+	newsDue    time.Time             // when to write what waits for it; zero where nothing does
+	remembers  bool                  // what was fought about before a restart
 }
 
 // snapshot is what Git declares for one Application, as far as it is known. It is never changed once it is made.
@@ -142,7 +146,7 @@ func newAppState() *appState {
 	return &appState{
 		wakeAll: true, wakeIDs: map[diff.ID]bool{}, steps: map[diff.ID]*Step{},
 		failures: map[diff.ID]*failure{}, pauses: map[diff.ID]*pause{}, values: map[diff.ID]string{}, fights: map[fightKey]*fight{}, remakes: map[diff.ID]*remake{},
-		ended: map[types.UID]*Observed{}, begunHooks: map[string]bool{},
+		ended: map[types.UID]*Observed{}, begunHooks: map[string]bool{}, news: rate.NewLimiter(rate.Every(newsEvery), newsAtOnce),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
@@ -63,16 +64,10 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 	var counts v1alpha1.ObjectCounts
 	var resources []v1alpha1.ResourceStatus
 	var drift []v1alpha1.FieldDrift
-	s.ResourcesOmitted, s.DriftOmitted = 0, 0
+	s.ResourcesOmitted = 0
 	for _, step := range steps {
 		count(&counts, step)
-		for _, d := range l.drift(step) {
-			if len(drift) < v1alpha1.MaxDrift {
-				drift = append(drift, keepTime(d, s.Drift, l.now))
-			} else {
-				s.DriftOmitted++
-			}
-		}
+		drift = append(drift, l.drift(step)...)
 		if step.Sync == v1alpha1.Synced && step.Health.Code == health.Healthy && step.Reason != reasonByValue {
 			continue
 		}
@@ -82,8 +77,27 @@ func (l *look) objects(s *v1alpha1.ApplicationStatus, steps []*Step) {
 			s.ResourcesOmitted++
 		}
 	}
-	s.Objects, s.Resources, s.Drift = counts, resources, drift
+	s.Objects, s.Resources = counts, resources
+	l.driftStatus(s, drift)
 	s.Kinds = l.statusKinds(s.Kinds)
+}
+
+// driftStatus lists the first of drift. What is held by the breaker comes before all, since a restart is to remember it.
+func (l *look) driftStatus(s *v1alpha1.ApplicationStatus, drift []v1alpha1.FieldDrift) {
+	slices.SortStableFunc(drift, func(a, b v1alpha1.FieldDrift) int {
+		switch {
+		case (a.HeldUntil == nil) == (b.HeldUntil == nil):
+			return 0
+		case a.HeldUntil != nil:
+			return -1
+		}
+		return 1
+	})
+	listed := drift[:min(len(drift), v1alpha1.MaxDrift)]
+	for i := range listed {
+		listed[i] = keepTime(listed[i], s.Drift, l.now)
+	}
+	s.Drift, s.DriftOmitted = slices.Clone(listed), len(drift)-len(listed)
 }
 
 func count(c *v1alpha1.ObjectCounts, s *Step) {
@@ -148,14 +162,19 @@ func (l *look) drift(s *Step) []v1alpha1.FieldDrift {
 		if s.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) && loss.Rule != diff.RuleContested {
 			continue // new in Git
 		}
-		d := fieldDrift(s.ID, l.snap.mask.Text(loss.Path.String()), loss.Owner, string(loss.Verdict), loss.Reason)
+		d := fieldDrift(s.ID, l.path(loss.Path), loss.Owner, string(loss.Verdict), loss.Reason)
 		d.HeldUntil, d.Times = l.st.heldUntil(s.Desired, loss, l.now)
 		out = append(out, d)
 	}
 	for _, e := range s.Comparison.Extras {
-		out = append(out, fieldDrift(s.ID, l.snap.mask.Text(e.Path.String()), e.Owner, string(diff.Enforce), e.Reason()))
+		out = append(out, fieldDrift(s.ID, l.path(e.Path), e.Owner, string(diff.Enforce), e.Reason()))
 	}
 	return out
+}
+
+// path is how the status calls a field: the name of a map's key or a list's item may be as long as an object can be.
+func (l *look) path(p fieldpath.Path) string {
+	return truncate(l.snap.mask.Text(p.String()), maxMessage)
 }
 
 func fieldDrift(id diff.ID, path string, o diff.Owner, decision, reason string) v1alpha1.FieldDrift {
@@ -260,7 +279,7 @@ func (l *look) whole() bool {
 // inPlace reports whether all objects are in the cluster as the revision has them, but for drift.
 func (l *look) inPlace() bool {
 	for _, s := range l.st.steps {
-		if s.Desired == nil {
+		if s.Desired == nil || s.contested { // which has been written, again and again
 			continue
 		}
 		switch s.Comparison.State {
