@@ -33,8 +33,8 @@ func newWaitCommand(c *cli) *cobra.Command {
 		Long: `Wait until an Application is Synced and Healthy, or only one of them. A status that is older than the Application's spec
 or than the last "trueup refresh" does not count.
 
-The exit code is 0 when it is so, and 1 when the time is over, or as soon as the sync has failed and is not tried again by
-itself: a hook has failed, the retries that the Application may have are used up, or nobody but a person syncs it. With
+The exit code is 0 when it is so, and 1 when the time is over, or as soon as the sync has failed and is not tried again
+by itself: a hook has failed, the Application's retries are used up, or it is synced only when a person asks. With
 --healthy alone a sync that has failed does not count.`,
 		Example: `  trueup wait shop
   trueup wait shop --healthy --timeout 15m`,
