@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/kubetest"
@@ -203,4 +205,40 @@ func TestLongNamesDoNotKeepTheStatusFromBeingWritten(t *testing.T) {
 	})
 	w.ask("again")
 	w.until("shop", syncedAt(commit))
+}
+
+// TestHoldEnds: a field or an object that was held is put right by itself once the hold is over, also where the agent was
+// started in it, and is not taken for a fight again when its rival has gone.
+func TestHoldEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap, "shop/other.yaml": settings("other", "production")}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	w.fight("shop", "some-operator", "settings")
+	stop := w.rival(50*time.Millisecond, "some-operator", "configmaps", "other", "", func(int) string { return `{"metadata":{"annotations":null,"labels":null}}` })
+	app := w.until("shop", reasonOf("other", "Held", "contested: it was written and has changed again"))
+	stop()
+	w.stop()
+	over := metav1.NewTime(time.Now().Add(6 * time.Second)).Rfc3339Copy()
+	app = app.DeepCopy()
+	for i := range app.Status.Drift {
+		if app.Status.Drift[i].HeldUntil != nil {
+			app.Status.Drift[i].HeldUntil = &over
+		}
+	}
+	if _, err := w.clients.Applications(w.ns).UpdateStatus(t.Context(), app, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mark := w.AuditMark(t)
+	w.start()
+	w.until("shop", synced(commit))
+	for _, e := range w.changes(mark) {
+		if e.Time.Before(over.Time) {
+			t.Errorf("held until %s, but written at %s: %s %s", over, e.Time, e.Verb, e.URI)
+		}
+	}
+	if got := w.setting("settings"); got != "production" {
+		t.Errorf("mode: got %s, want production", got)
+	}
 }
