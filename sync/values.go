@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/trueup/trueup/diff"
+	"github.com/trueup/trueup/sync/v1alpha1"
 )
 
 // compareValues compares the objects whose API server keeps no managed fields, and that have changed since they were
@@ -30,8 +31,9 @@ func (c *Controller) compareValues(ctx context.Context, l *look) {
 			l.st.values[id] = step.Observed.ResourceVersion
 			continue
 		}
-		step.Comparison.State = diff.Drifted
-		l.input.conclude(step)
-		step.Message = "its values are not those in Git; its API server does not tell who changed them"
+		step.Comparison.State, step.Sync = diff.Drifted, v1alpha1.OutOfSync
+		if l.input.conclude(step); !step.contested {
+			step.Message = "its values are not those in Git; its API server does not tell who changed them"
+		}
 	}
 }

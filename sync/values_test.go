@@ -10,6 +10,7 @@ import (
 	"strings"
 	gosync "sync"
 	"testing"
+	"time"
 
 	"github.com/trueup/trueup/sync/v1alpha1"
 	"github.com/trueup/trueup/testdata/kubetest"
@@ -189,4 +190,31 @@ func TestAPIWithoutManagedFieldsIsComparedByValue(t *testing.T) {
 	if _, after := api.state("web"); after != before {
 		t.Errorf("an object in sync was applied %d times", after-before)
 	}
+
+	// Who changes it without end is not fought without end, and that is told.
+	rival, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for size := 10; rival.Err() == nil; size++ {
+			api.edit("web", size)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	w.until("shop", reasonOf("web", "Held", "contested: it was written and has changed again"))
+	if _, after := api.state("web"); after-before > tripObjectAfter {
+		t.Errorf("it was applied %d times, want at most %d", after-before, tripObjectAfter)
+	}
+	stop()
+
+	// What is not put back is told as well.
+	w.kubectl("patch", "application", "shop", "--type=merge", "-p", `{"spec":{"syncPolicy":null}}`)
+	w.ask("once more")
+	w.until("shop", named)
+	api.edit("web", 7)
+	w.until("shop", func(app *v1alpha1.Application) error {
+		if app.Status.Sync.Status != v1alpha1.OutOfSync {
+			return fmt.Errorf("want OutOfSync, got %s", app.Status.Sync.Status)
+		}
+		return reasonOf("web", "Drifted", "its values are not those in Git")(app)
+	})
 }
