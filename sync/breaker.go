@@ -19,7 +19,8 @@ import (
 //
 // A heal that never gets there, since the owner writes faster, counts too. What no field explains is held by the object:
 // one that is written tripObjectAfter times for the same configuration.
-// It closes when Git or a policy changes the field's object, when a sync is asked for, and after a quiet while.
+// It closes when Git changes the field's object, when the field is left to its owner, when a sync is asked for, and after a
+// quiet while.
 const (
 	tripAfter       = 3
 	tripObjectAfter = 10
@@ -88,6 +89,16 @@ func (s *appState) outrun(step *Step, now time.Time) {
 			f.note(now, tripAfter)
 		}
 		f.outrun = last
+	}
+}
+
+// yielded ends the fights about fields that are left to their owners: an autoscaler that comes and goes, or a policy, has
+// made peace.
+func (s *appState) yielded(d *Desired, c diff.Comparison) {
+	for _, l := range c.Losses {
+		if l.Verdict == diff.Yield {
+			delete(s.fights, fightKey{d.ID, l.Path.String(), l.Owner.Manager})
+		}
 	}
 }
 

@@ -242,3 +242,26 @@ func TestHoldEnds(t *testing.T) {
 		t.Errorf("mode: got %s, want production", got)
 	}
 }
+
+// TestFightEndsWhereTheFieldIsLeftToItsOwner: a policy or an autoscaler that has gone again leaves no fight behind.
+func TestFightEndsWhereTheFieldIsLeftToItsOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	commit := w.git.Commit(map[string]string{"shop/settings.yaml": configMap}, "first")
+	w.app("shop")
+	w.until("shop", synced(commit))
+	w.fight("shop", "some-operator", "settings")
+	policies := func(list string) {
+		w.kubectl("patch", "application", "shop", "--type=merge", "-p", `{"spec":{"fieldPolicies":`+list+`}}`)
+	}
+	policies(`[{"managers":["some-*"],"policy":"Yield"}]`)
+	w.until("shop", func(app *v1alpha1.Application) error {
+		if d := drift(app, ".data.mode"); d == nil || d.Decision != "Yield" || app.Status.Sync.Status != v1alpha1.Synced {
+			return fmt.Errorf("want the field left to its owner, got %+v", d)
+		}
+		return nil
+	})
+	policies("[]")
+	w.until("shop", synced(commit))
+	w.eventually("production", func() string { return w.setting("settings") })
+}

@@ -284,6 +284,7 @@ func (c *Controller) step(l *look, d *Desired) *Step {
 	if err != nil {
 		return unknown("Unreadable", err.Error())
 	}
+	l.st.yielded(d, step.Comparison)
 	if o := step.Observed; o != nil && step.Comparison.State == diff.InSync && o.State.Unmanaged() {
 		step.Reason, step.Message = reasonByValue, "compared by value, since its API server keeps no managed fields: who changes it cannot be told"
 		if l.st.values[d.ID] != o.ResourceVersion {
