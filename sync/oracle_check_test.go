@@ -256,7 +256,7 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer, c diff.Compar
 	}
 	var extras []string
 	for _, person := range persons {
-		kept := o.keptByPolicy(person.owner, person.set, others, config)
+		kept := o.keptByPolicy(person.owner, person.set, others, config, a.applied)
 		var tops []fieldpath.Path
 		person.set.Iterate(func(p fieldpath.Path) {
 			if value, there := at(config, p); theirs(p) || owned(others, p) || owned(kept, p) || there && isNothing(value) || mayBeLost(c, p) || slices.ContainsFunc(tops, func(top fieldpath.Path) bool { return len(p) > len(top) && p[:len(top)].Equals(top) }) {
@@ -271,7 +271,7 @@ func (o *oracle) extras(live *unstructured.Unstructured, a answer, c diff.Compar
 }
 
 // keptByPolicy returns what policies leave to a person, except in list items that go as a whole.
-func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, config map[string]any) *fieldpath.Set {
+func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, config map[string]any, applied *fieldpath.Set) *fieldpath.Set {
 	kept := &fieldpath.Set{}
 	set.Iterate(func(p fieldpath.Path) {
 		for n := 1; n <= len(p); n++ {
@@ -283,7 +283,7 @@ func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, conf
 			if isItem && (!set.Has(p[:n]) || others.Has(p[:n]) || there) {
 				continue
 			}
-			if !o.leaves(owner, p[:n]) {
+			if !o.leaves(owner, p[:n], applied) {
 				return
 			}
 		}
@@ -292,11 +292,11 @@ func (o *oracle) keptByPolicy(owner diff.Owner, set, others *fieldpath.Set, conf
 	return kept
 }
 
-// leaves reports whether the first policy that matches leaves a field to its owner.
-func (o *oracle) leaves(owner diff.Owner, p fieldpath.Path) bool {
+// leaves reports whether the first policy that matches leaves a field to its owner; applied is what applying gives.
+func (o *oracle) leaves(owner diff.Owner, p fieldpath.Path, applied *fieldpath.Set) bool {
 	config, _ := o.git.Config()
 	for _, policy := range o.policies {
-		if policy.Matches(o.git.ID, diff.Loss{Path: p, Pointer: wayTo(config, p), Owner: owner}) {
+		if policy.Matches(o.git.ID, diff.Loss{Path: p, Pointer: wayTo(config, p, applied), Owner: owner}) {
 			return policy.Verdict != diff.Enforce
 		}
 	}

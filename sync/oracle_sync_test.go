@@ -220,7 +220,7 @@ func isEffect(v any, p fieldpath.Path) bool {
 func (o *oracle) appliedByOthers(u *unstructured.Unstructured, p fieldpath.Path) bool {
 	return slices.ContainsFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		config, _ := o.git.Config()
-		l := diff.Loss{Path: p, Pointer: pointerOf(config, p), Owner: diff.Owner{Manager: e.Manager, Operation: string(e.Operation)}}
+		l := diff.Loss{Path: p, Pointer: pointerOf(config, p, o.fieldsOf(u)), Owner: diff.Owner{Manager: e.Manager, Operation: string(e.Operation)}}
 		return e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != v1alpha1.FieldManager && o.setOf(e).Has(p) &&
 			diff.Decide(l, o.input().Context(o.git)).Verdict != diff.Enforce
 	})

@@ -70,9 +70,10 @@ func normalizeLists(v any) {
 	}
 }
 
-// pointerOf returns the JSON pointer to a declared field, as far as it is declared.
-func pointerOf(v any, p fieldpath.Path) (pointer []string) {
-	for _, pe := range p {
+// pointerOf returns the JSON pointer to a declared field, as far as it is declared. applied is what applying gives: an item
+// that leaves a key to its default is found by it.
+func pointerOf(v any, p fieldpath.Path, applied *fieldpath.Set) (pointer []string) {
+	for n, pe := range p {
 		switch x := v.(type) {
 		case map[string]any:
 			if pe.FieldName == nil || x[*pe.FieldName] == nil {
@@ -81,6 +82,9 @@ func pointerOf(v any, p fieldpath.Path) (pointer []string) {
 			v, pointer = x[*pe.FieldName], append(pointer, *pe.FieldName)
 		case []any:
 			i := slices.IndexFunc(x, func(item any) bool { return isItem(item, pe) })
+			if i < 0 && applied.Has(p[:n+1]) {
+				i = slices.IndexFunc(x, func(item any) bool { return mayBecomeItem(item, pe) })
+			}
 			if i < 0 {
 				return pointer
 			}
@@ -91,8 +95,8 @@ func pointerOf(v any, p fieldpath.Path) (pointer []string) {
 }
 
 // wayTo returns the JSON pointer to a field, in config as far as it is declared, and then by names up to a list.
-func wayTo(config any, p fieldpath.Path) []string {
-	pointer := pointerOf(config, p)
+func wayTo(config any, p fieldpath.Path, applied *fieldpath.Set) []string {
+	pointer := pointerOf(config, p, applied)
 	for _, pe := range p[len(pointer):] {
 		if pe.FieldName == nil {
 			break
@@ -147,4 +151,16 @@ func isItem(item any, pe fieldpath.PathElement) bool {
 		}
 	}
 	return true
+}
+
+// mayBecomeItem reports whether a declared item has no other keys than pe.
+func mayBecomeItem(item any, pe fieldpath.PathElement) bool {
+	m, ok := item.(map[string]any)
+	if pe.Key == nil || !ok {
+		return false
+	}
+	return !slices.ContainsFunc(*pe.Key, func(k value.Field) bool {
+		v, there := m[k.Name]
+		return there && !value.Equals(value.NewValueInterface(v), k.Value)
+	})
 }
