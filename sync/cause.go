@@ -49,7 +49,7 @@ func (c *Controller) explain(ctx context.Context, l *look, s *v1alpha1.Applicati
 	if changed := known.id != l.deciding.ID || known.health != l.deciding.Health; changed || !l.now.Before(known.next) {
 		if !c.causes.Allow() {
 			l.st.causeDue = l.now.Add(causeRetry)
-			if last := l.app.Status.Health.Message; strings.HasPrefix(last, s.Health.Message+": ") {
+			if last := l.app.Status.Health.Message; strings.HasPrefix(last, s.Health.Message+": ") || l.says(last) {
 				s.Health.Message = last // as an agent before this one has found it
 			}
 			return
@@ -62,9 +62,19 @@ func (c *Controller) explain(ctx context.Context, l *look, s *v1alpha1.Applicati
 		l.st.cause = next
 	}
 	l.st.causeDue = l.st.cause.next
-	if text := l.st.cause.text; text != "" {
+	switch text := l.st.cause.text; {
+	case l.says(text):
+		s.Health.Message = text
+	case text != "":
 		s.Health.Message += ": " + text
 	}
+}
+
+// says reports whether a cause has in it all that the object which decided the health says, so that this need not be said
+// twice.
+func (l *look) says(cause string) bool {
+	own := l.snap.mask.Text(l.deciding.Health.Message)
+	return own != "" && strings.Contains(cause, own) && strings.Contains(cause, l.deciding.ID.String())
 }
 
 // findCause returns one sentence; "" where none is found, or not in time. That is no reason to stop.

@@ -44,7 +44,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case l.snap.set == nil && l.snap.verifyErr != nil:
 		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotVerified", "nothing has been verified yet")
 	case l.snap.set == nil:
-		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", "nothing has been fetched yet")
+		set(v1alpha1.ConditionRendered, metav1.ConditionUnknown, "NotFetched", l.notYet("fetched"))
 	default:
 		set(v1alpha1.ConditionRendered, metav1.ConditionTrue, "Rendered", renderedMessage(l.snap))
 	}
@@ -60,7 +60,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case l.hookWait != "":
 		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, v1alpha1.ReasonWaitingForHooks, l.hookWait)
 	case l.snap.set == nil:
-		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", "there is nothing to apply yet")
+		set(v1alpha1.ConditionApplied, metav1.ConditionUnknown, "NotRendered", l.notYet("rendered"))
 	case s.Sync.Status == v1alpha1.Synced:
 		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
 	default:
@@ -79,6 +79,14 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 		ok, reason = metav1.ConditionTrue, "SyncedAndHealthy"
 	}
 	set(v1alpha1.ConditionReady, ok, reason, readyMessage(s))
+}
+
+// notYet says that there is nothing yet of the source as it is now; after another source, what becomes of what is there.
+func (l *look) notYet(what string) string {
+	if last := l.app.Status.Sync.Revision; last != "" {
+		return fmt.Sprintf("nothing has been %s since the source changed or the agent started; what is there of %s stays as it is, and is not healed", what, revisionName(last))
+	}
+	return "nothing has been " + what + " yet"
 }
 
 // verifies reports whether something has to be signed.

@@ -73,7 +73,7 @@ func (l *look) deleting(waits []string) *v1alpha1.ApplicationStatus {
 	}
 	s := l.app.Status.DeepCopy()
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Deleting", Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting, Message: truncate(message, 8*maxMessage), ObservedGeneration: l.app.Generation,
 	})
 	return s
 }

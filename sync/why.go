@@ -93,6 +93,9 @@ func whyApplication(app *v1alpha1.Application) why.Application {
 			*step = why.Step{Error: c.Message, Since: c.LastTransitionTime.UTC()}
 		}
 	}
+	if c := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionApplied); c != nil && c.Status == metav1.ConditionFalse && c.Reason == "OutOfSync" {
+		a.OutOfSync = c.Message
+	}
 	if a.Render.Error != "" || a.Verify.Error != "" {
 		a.Revision = cmp.Or(v1alpha1.ShortRevision(app.Status.Sync.FailedRevision), a.Revision)
 	}

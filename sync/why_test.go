@@ -69,3 +69,50 @@ func TestWhyJoinsTheStatusWithWhatIsThere(t *testing.T) {
 		t.Errorf("what is there counts, not what was said of it: %+v", got[3].Health)
 	}
 }
+
+func TestWhyApplicationTellsOfWhatIsOutOfSync(t *testing.T) {
+	app := &v1alpha1.Application{}
+	held := metav1.Condition{Type: v1alpha1.ConditionApplied, Status: metav1.ConditionFalse, Reason: "OutOfSync", Message: "ConfigMap shop/settings: .data.mode: contested"}
+	for reason, want := range map[string]string{"OutOfSync": held.Message, v1alpha1.ReasonHookFailed: "", "Failed": ""} {
+		held.Reason = reason
+		app.Status.Conditions = []metav1.Condition{held}
+		if got := whyApplication(app).OutOfSync; got != want {
+			t.Errorf("%s: want %q, got %q", reason, want, got)
+		}
+	}
+}
+
+func TestTheCauseDoesNotRepeatWhatItSays(t *testing.T) {
+	hpa := diff.ID{Group: "autoscaling", Kind: "HorizontalPodAutoscaler", Namespace: "shop", Name: "web"}
+	for sentence, c := range map[string]struct{ says, cause, want string }{
+		"the cause has all of it": {
+			"no metrics came back", hpa.String() + " cannot read the metric cpu: no metrics came back", hpa.String() + " cannot read the metric cpu: no metrics came back",
+		},
+		"the cause adds to it": {
+			"0 of 2 replicas", "ResourceQuota shop/small is used up", hpa.String() + ": 0 of 2 replicas: ResourceQuota shop/small is used up",
+		},
+		"there is no cause": {"0 of 2 replicas", "", hpa.String() + ": 0 of 2 replicas"},
+	} {
+		step := &Step{ID: hpa, Health: health.Result{Code: health.Degraded, Message: c.says}}
+		now := time.Now()
+		l := &look{deciding: step, snap: &snapshot{}, now: now, st: newAppState()}
+		l.st.cause = cause{id: hpa, health: step.Health, text: c.cause, next: now.Add(time.Minute)}
+		s := &v1alpha1.ApplicationStatus{Health: v1alpha1.HealthStatus{Status: string(health.Degraded), Message: hpa.String() + ": " + c.says}}
+		(&Controller{}).explain(t.Context(), l, s)
+		if s.Health.Message != c.want {
+			t.Errorf("%s: want %q, got %q", sentence, c.want, s.Health.Message)
+		}
+	}
+}
+
+func TestASourceThatCannotBeReadAfterAnotherOneSaysWhatBecomesOfThat(t *testing.T) {
+	l := &look{app: &v1alpha1.Application{}}
+	if got, want := l.notYet("fetched"), "nothing has been fetched yet"; got != want {
+		t.Errorf("a new Application: want %q, got %q", want, got)
+	}
+	l.app.Status.Sync.Revision = "3f2a1b7c0000"
+	want := "nothing has been fetched since the source changed or the agent started; what is there of commit 3f2a1b7 stays as it is, and is not healed"
+	if got := l.notYet("fetched"); got != want {
+		t.Errorf("another source before: want %q, got %q", want, got)
+	}
+}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/trueup/trueup/diff"
@@ -45,7 +48,10 @@ The exit code is 0 when everything is in sync, 1 when something differs, and 2 w
 			if err != nil {
 				return err
 			}
-			return writeDiff(cmd.OutOrStdout(), c.palette(cmd.OutOrStdout()), preview)
+			if note := notUsed(app, preview.Revision); note != "" && revision == "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", note)
+			}
+			return writeDiff(cmd.OutOrStdout(), c.palette(cmd.OutOrStdout()), app, preview)
 		},
 	}
 	addNamespaceFlag(cmd, &namespace, "", namespaceUsage)
@@ -53,8 +59,18 @@ The exit code is 0 when everything is in sync, 1 when something differs, and 2 w
 	return cmd
 }
 
+// notUsed says why what is compared with is not what Git has now; "" where it is.
+func notUsed(app *v1alpha1.Application, revision string) string {
+	for _, kind := range []string{v1alpha1.ConditionFetched, v1alpha1.ConditionVerified, v1alpha1.ConditionRendered} {
+		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return fmt.Sprintf("compared with %s, since what Git has now cannot be used: %s", shortRevision(revision), firstLine(c.Message))
+		}
+	}
+	return ""
+}
+
 // writeDiff prints what differs. The error has the exit code that goes with it.
-func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
+func writeDiff(w io.Writer, p palette, app *v1alpha1.Application, preview *sync.Preview) error {
 	differ, failed := 0, 0
 	for _, change := range preview.Changes {
 		switch {
@@ -72,7 +88,7 @@ func writeDiff(w io.Writer, p palette, preview *sync.Preview) error {
 				return err
 			}
 			fmt.Fprint(w, p.paintDiff(text, writers))
-			writeNotes(w, p, change)
+			writeNotes(w, p, app, change)
 		}
 	}
 	if preview.HooksDue {
@@ -99,16 +115,17 @@ func isInSync(change sync.Change) bool {
 
 // writeNotes tells who owns which fields of the object and what is done about it; or where it is not about fields, what a
 // sync would do and why.
-func writeNotes(w io.Writer, p palette, change sync.Change) {
+func writeNotes(w io.Writer, p palette, app *v1alpha1.Application, change sync.Change) {
 	var lines []string
 	for _, loss := range change.Comparison.Losses {
 		if change.Comparison.State == diff.Changed && loss.Owner == (diff.Owner{}) {
 			continue // new in Git
 		}
-		lines = append(lines, ownerLine(loss.Path.String(), loss.Owner)+string(loss.Verdict)+", "+loss.Reason)
+		done := cmp.Or(heldField(app, change.ID, loss.Path.String(), loss.Owner), string(loss.Verdict)+", "+loss.Reason)
+		lines = append(lines, ownerLine(loss.Path.String(), loss.Owner)+done)
 	}
 	for _, extra := range change.Comparison.Extras {
-		lines = append(lines, ownerLine(extra.Path.String(), extra.Owner)+"not in Git")
+		lines = append(lines, ownerLine(extra.Path.String(), extra.Owner)+cmp.Or(heldField(app, change.ID, extra.Path.String(), extra.Owner), "not in Git"))
 	}
 	if len(lines) == 0 {
 		lines = nonEmpty(strings.Join(nonEmpty(string(change.Op), firstLine(change.Message)), ": "))
@@ -116,6 +133,17 @@ func writeNotes(w io.Writer, p palette, change sync.Change) {
 	for _, line := range lines {
 		fmt.Fprintln(w, p.paint(dim, "# "+line))
 	}
+}
+
+// heldField says that the agent holds a field which a sync that a person asks for would put back; "" where it does not.
+func heldField(app *v1alpha1.Application, id diff.ID, path string, owner diff.Owner) string {
+	for _, d := range app.Status.Drift {
+		same := d.Group == id.Group && d.Kind == id.Kind && d.Namespace == id.Namespace && d.Name == id.Name
+		if same && d.Path == path && d.Manager == owner.Manager && d.HeldUntil != nil && time.Now().Before(d.HeldUntil.Time) {
+			return fmt.Sprintf(`%s, %s; "trueup sync %s" tries it at once`, d.Decision, d.Reason, app.Name)
+		}
+	}
+	return ""
 }
 
 // ownerLine reads: .spec.replicas ← kubectl (Update, scale) 3m ago:

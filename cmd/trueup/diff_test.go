@@ -5,10 +5,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/sync"
@@ -189,5 +191,46 @@ func TestLineWritersNameWhoWroteEachLine(t *testing.T) {
 `
 	if d := cmp.Diff(want, palette(false).paintDiff(text, writers)); d != "" {
 		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestDiffSaysThatAFieldIsHeld(t *testing.T) {
+	later := metav1.NewTime(time.Now().Add(time.Hour))
+	settings := v1alpha1.ObjectReference{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+	app := &v1alpha1.Application{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	app.Status.Drift = []v1alpha1.FieldDrift{
+		{ObjectReference: settings, Path: ".data.held", Manager: "operator", Decision: "Hold", Reason: "contested: operator took it back 3 times", HeldUntil: &later},
+		{ObjectReference: settings, Path: ".data.over", Manager: "operator", Decision: "Hold", Reason: "contested: operator took it back 3 times", HeldUntil: &metav1.Time{Time: time.Now().Add(-time.Hour)}},
+		{ObjectReference: settings, Path: ".data.others", Manager: "somebody", Decision: "Hold", Reason: "contested: somebody took it back 3 times", HeldUntil: &later},
+	}
+	var change sync.Change
+	change.ID = diff.ID{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+	for _, field := range []string{"held", "over", "others"} {
+		change.Comparison.Losses = append(change.Comparison.Losses, diff.DecidedLoss{
+			Loss:     diff.Loss{Path: fieldpath.MakePathOrDie("data", field), Owner: diff.Owner{Manager: "operator", Operation: "Update"}},
+			Decision: diff.Decision{Verdict: diff.Enforce, Reason: "changed by operator"},
+		})
+	}
+	var out strings.Builder
+	writeNotes(&out, palette(false), app, change)
+	want := `# .data.held ← operator (Update): Hold, contested: operator took it back 3 times; "trueup sync shop" tries it at once
+# .data.over ← operator (Update): Enforce, changed by operator
+# .data.others ← operator (Update): Enforce, changed by operator
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("what is done about the fields (-want +got):\n%s", d)
+	}
+}
+
+func TestDiffSaysThatGitCannotBeUsed(t *testing.T) {
+	app := &v1alpha1.Application{}
+	settled(app)
+	if got := notUsed(app, app.Status.Sync.Revision); got != "" {
+		t.Errorf("all is well, and it says %q", got)
+	}
+	unsettled(app)
+	got := notUsed(app, app.Status.Sync.Revision)
+	if want := "compared with 3f2a1b7, since what Git has now cannot be used: deploy/prod/web.yaml:12: did not find expected key"; got != want {
+		t.Errorf("want %q, got %q", want, got)
 	}
 }

@@ -137,7 +137,7 @@ func (o renderOptions) renderDir(ctx context.Context, dir string) (*source.Rende
 	}
 	root, err := realPath(cmp.Or(o.root, workingTree(dir)))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rendering %s: --root: %w", dir, err)
 	}
 	rel, err := filepath.Rel(root, dir)
 	if err != nil || !filepath.IsLocal(rel) {

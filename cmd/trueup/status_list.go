@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/trueup/trueup/health/words"
 	"github.com/trueup/trueup/source"
 	"github.com/trueup/trueup/sync/v1alpha1"
 )
@@ -28,11 +29,19 @@ func listTable(apps []*v1alpha1.Application, wide bool) *table {
 		if wide {
 			src := app.Spec.MainSource()
 			row = append(row, cell{text: lastSync(app)}, cell{text: source.RedactURL(src.RepoURL)},
-				cell{text: cmp.Or(src.Path, src.Chart, ".")}, cell{text: cmp.Or(src.TargetRevision, defaultTarget(src))})
+				cell{text: cmp.Or(src.Path, src.Chart, ".") + moreSources(app)}, cell{text: cmp.Or(src.TargetRevision, defaultTarget(src))})
 		}
 		t.add(append(row, cell{text: message(app)})...)
 	}
 	return t
+}
+
+// moreSources says behind the first source of an Application that there are others.
+func moreSources(app *v1alpha1.Application) string {
+	if n := len(app.Spec.Sources); n > 1 {
+		return " and " + words.Count(n-1, "more source")
+	}
+	return ""
 }
 
 // defaultTarget is what a source follows that says nothing.
@@ -66,8 +75,10 @@ func stateCells(app *v1alpha1.Application) []cell {
 // message says in one line why an Application is not Ready, or that its status is not about the newest spec.
 func message(app *v1alpha1.Application) string {
 	switch ready := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady); {
+	case app.DeletionTimestamp != nil && ready != nil && ready.Reason == v1alpha1.ReasonDeleting:
+		return firstLine(ready.Message)
 	case app.DeletionTimestamp != nil:
-		return "being deleted"
+		return strings.Join(nonEmpty("being deleted", strings.Join(app.Finalizers, ", ")), ": waits until its finalizers are taken off: ")
 	case app.Status.ObservedGeneration == 0:
 		return "the agent has not looked at it yet"
 	case isStale(app):

@@ -265,3 +265,23 @@ func (e *env) serviceAccountKubeconfig(t *testing.T, name string) string {
 	}
 	return file
 }
+
+func TestAnApplicationThatIsBeingDeletedSaysWhatItWaitsFor(t *testing.T) {
+	app := &v1alpha1.Application{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}, Finalizers: []string{"example.com/a", "example.com/b"}}}
+	settled(app)
+	if got, want := message(app), "being deleted: waits until its finalizers are taken off: example.com/a, example.com/b"; got != want {
+		t.Errorf("others have it: want %q, got %q", want, got)
+	}
+	app.Status.Conditions[0] = metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting, Message: "being deleted with its objects; waiting for 1: Deployment shop/web: is being deleted"}
+	if got, want := message(app), app.Status.Conditions[0].Message; got != want {
+		t.Errorf("its objects are pruned: want %q, got %q", want, got)
+	}
+}
+
+func TestTheWideListSaysThatThereAreOtherSources(t *testing.T) {
+	app := &v1alpha1.Application{}
+	app.Spec.Sources = []v1alpha1.Source{{RepoURL: "https://git.example.com/shop.git", Path: "deploy"}, {RepoURL: "https://git.example.com/policies.git"}}
+	var out strings.Builder
+	listTable([]*v1alpha1.Application{app}, true).write(&out, palette(false))
+	contains(t, out.String(), "deploy and 1 more source ")
+}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/trueup/trueup/diff"
 	"github.com/trueup/trueup/health"
 	"github.com/trueup/trueup/sync"
 	"github.com/trueup/trueup/sync/v1alpha1"
@@ -87,13 +89,28 @@ func (o waitOptions) run(ctx context.Context, cl *cluster, app *v1alpha1.Applica
 		return done, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		hint := ""
+		hint := notByItself(last)
 		if !isAnswered(last) {
 			hint = agentHint
 		}
 		return fmt.Errorf("waiting for %s/%s to be %s: the time is over after %s%s", app.Namespace, app.Name, o.goal(), o.timeout, notYet(last)+hint)
 	}
 	return err
+}
+
+// notByItself says on a line that what is OutOfSync waits for a person, and what that one is to run; "" where it does not.
+func notByItself(app *v1alpha1.Application) string {
+	if app.Status.Sync.Status != v1alpha1.OutOfSync {
+		return ""
+	}
+	drifted := slices.ContainsFunc(app.Status.Drift, func(d v1alpha1.FieldDrift) bool { return d.Decision == string(diff.Enforce) })
+	switch policy := sync.PolicyOf(app.Spec.SyncPolicy); {
+	case !policy.Automated:
+		return fmt.Sprintf("\n  automated sync is off: \"trueup sync %s\" makes it Synced", app.Name)
+	case drifted && !policy.SelfHeal:
+		return fmt.Sprintf("\n  self-heal is off: \"trueup sync %s\" makes it Synced", app.Name)
+	}
+	return ""
 }
 
 // met reports whether the Application is what is waited for, and how it is in words.

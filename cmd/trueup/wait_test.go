@@ -85,3 +85,25 @@ func TestWhichSyncsHaveFailedForGood(t *testing.T) {
 func annotated(name, value string) func(*v1alpha1.Application) {
 	return func(app *v1alpha1.Application) { app.Annotations = map[string]string{name: value} }
 }
+
+func TestWaitSaysThatAPersonIsWaitedFor(t *testing.T) {
+	healing := &v1alpha1.SyncPolicy{Automated: &v1alpha1.Automated{SelfHeal: true}}
+	for sentence, c := range map[string]struct {
+		policy *v1alpha1.SyncPolicy
+		status func(*v1alpha1.Application)
+		want   string
+	}{
+		"a person syncs":                     {nil, unsettled, "\n  automated sync is off: \"trueup sync shop\" makes it Synced"},
+		"a person heals":                     {&v1alpha1.SyncPolicy{Automated: &v1alpha1.Automated{}}, unsettled, "\n  self-heal is off: \"trueup sync shop\" makes it Synced"},
+		"the agent does it":                  {healing, unsettled, ""},
+		"all is well, and a person syncs":    {nil, settled, ""},
+		"automated, and nothing has drifted": {&v1alpha1.SyncPolicy{Automated: &v1alpha1.Automated{}}, func(app *v1alpha1.Application) { unsettled(app); app.Status.Drift = nil }, ""},
+	} {
+		app := &v1alpha1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "trueup", Name: "shop"}}
+		c.status(app)
+		app.Spec.SyncPolicy = c.policy
+		if got := notByItself(app); got != c.want {
+			t.Errorf("%s: want %q, got %q", sentence, c.want, got)
+		}
+	}
+}

@@ -77,6 +77,10 @@ func (w *walk) application(subject Ref) {
 	case !ok:
 		w.report.Code = health.Healthy
 		w.report.Cause = fmt.Sprintf("every object of %s is healthy", ref)
+		if w.app.OutOfSync != "" {
+			w.report.Cause += ", and nothing is stuck; it is OutOfSync: " + w.app.OutOfSync
+			w.report.Next = "trueup diff " + w.app.Name
+		}
 	default:
 		w.managed(target)
 		if subject == (Ref{}) {

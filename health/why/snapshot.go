@@ -48,7 +48,10 @@ type Application struct {
 	Fetch           Step
 	Verify          Step // of a signature
 	Render          Step
-	Managed         []Managed // in the order in which they are applied
+	// OutOfSync says what is not as Git declares though nothing keeps it from that but a decision or a policy; "" where
+	// nothing is.
+	OutOfSync string
+	Managed   []Managed // in the order in which they are applied
 }
 
 // Step is one step before anything is applied. Without an Error it is done.

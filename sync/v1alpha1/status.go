@@ -28,6 +28,9 @@ const (
 	ConditionHealthRules = "HealthRules"
 )
 
+// ReasonDeleting is the reason of ConditionReady while an Application waits for its objects to be pruned before it goes away.
+const ReasonDeleting = "Deleting"
+
 // Reasons of ConditionApplied that hooks give it.
 const (
 	// ReasonHookFailed says that a hook has made the sync fail, and that only a change or a person brings the next try.
