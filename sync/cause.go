@@ -3,6 +3,7 @@ package sync
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,8 @@ func (c *Controller) explain(ctx context.Context, l *look, s *v1alpha1.Applicati
 	}
 	l.st.causeDue = l.st.cause.next
 	switch text := l.st.cause.text; {
+	case text == fmt.Sprintf("%s is %s: %s", l.deciding.ID, l.deciding.Health.Code, l.snap.mask.Text(l.deciding.Health.Message)):
+		// which says no more
 	case l.says(text):
 		s.Health.Message = text
 	case text != "":

@@ -64,7 +64,7 @@ func (l *look) conditions(s *v1alpha1.ApplicationStatus, now time.Time) {
 	case s.Sync.Status == v1alpha1.Synced:
 		set(v1alpha1.ConditionApplied, metav1.ConditionTrue, "Applied", "everything that Git declares is in the cluster")
 	default:
-		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", objectsMessage(s))
+		set(v1alpha1.ConditionApplied, metav1.ConditionFalse, "OutOfSync", outOfSyncMessage(s))
 	}
 	switch {
 	case len(l.app.Spec.HealthRules) == 0:
@@ -155,14 +155,30 @@ func readyMessage(s *v1alpha1.ApplicationStatus) string {
 
 // objectsMessage is one line on the first object that is not as it is to be.
 func objectsMessage(s *v1alpha1.ApplicationStatus) string {
-	if len(s.Resources) > 0 {
-		r := s.Resources[0]
-		id := idOf(r.ObjectReference)
-		message := id.String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
-		if more := len(s.Resources) + s.ResourcesOmitted - 1; more > 0 {
-			message += " (and " + words.Count(more, "more object") + ")"
-		}
-		return message
+	if len(s.Resources) == 0 {
+		return words.Count(s.Objects.Total, "object") + " Synced and Healthy"
 	}
-	return words.Count(s.Objects.Total, "object") + " Synced and Healthy"
+	return objectMessage(s.Resources[0], len(s.Resources)+s.ResourcesOmitted-1)
+}
+
+// outOfSyncMessage is one line on the first object that is not as Git declares it; how healthy an object is does not count.
+func outOfSyncMessage(s *v1alpha1.ApplicationStatus) string {
+	apart := slices.DeleteFunc(slices.Clone(s.Resources), func(r v1alpha1.ResourceStatus) bool { return r.Sync == v1alpha1.Synced })
+	count := max(len(apart), s.Objects.OutOfSync+s.Objects.Unknown)
+	switch {
+	case len(apart) > 0:
+		return objectMessage(apart[0], count-1)
+	case count == 0 && s.Sync.FailedRevision != "":
+		return fmt.Sprintf("%s is in the cluster; the newer %s cannot be used", revisionName(s.Sync.Revision), revisionName(s.Sync.FailedRevision))
+	}
+	return words.Count(count, "object") + " not as Git declares"
+}
+
+// objectMessage is one line on an object; more is how many others there are like it.
+func objectMessage(r v1alpha1.ResourceStatus, more int) string {
+	message := idOf(r.ObjectReference).String() + ": " + cmp.Or(r.Message, r.Reason, string(r.Sync)+" "+r.Health)
+	if more > 0 {
+		message += " (and " + words.Count(more, "more object") + ")"
+	}
+	return message
 }

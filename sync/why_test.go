@@ -91,7 +91,8 @@ func TestTheCauseDoesNotRepeatWhatItSays(t *testing.T) {
 		"the cause adds to it": {
 			"0 of 2 replicas", "ResourceQuota shop/small is used up", hpa.String() + ": 0 of 2 replicas: ResourceQuota shop/small is used up",
 		},
-		"there is no cause": {"0 of 2 replicas", "", hpa.String() + ": 0 of 2 replicas"},
+		"the cause says no more": {"its mode is broken", hpa.String() + " is Degraded: its mode is broken", hpa.String() + ": its mode is broken"},
+		"there is no cause":      {"0 of 2 replicas", "", hpa.String() + ": 0 of 2 replicas"},
 	} {
 		step := &Step{ID: hpa, Health: health.Result{Code: health.Degraded, Message: c.says}}
 		now := time.Now()
@@ -102,17 +103,5 @@ func TestTheCauseDoesNotRepeatWhatItSays(t *testing.T) {
 		if s.Health.Message != c.want {
 			t.Errorf("%s: want %q, got %q", sentence, c.want, s.Health.Message)
 		}
-	}
-}
-
-func TestASourceThatCannotBeReadAfterAnotherOneSaysWhatBecomesOfThat(t *testing.T) {
-	l := &look{app: &v1alpha1.Application{}}
-	if got, want := l.notYet("fetched"), "nothing has been fetched yet"; got != want {
-		t.Errorf("a new Application: want %q, got %q", want, got)
-	}
-	l.app.Status.Sync.Revision = "3f2a1b7c0000"
-	want := "nothing has been fetched since the source changed or the agent started; what is there of commit 3f2a1b7 stays as it is, and is not healed"
-	if got := l.notYet("fetched"); got != want {
-		t.Errorf("another source before: want %q, got %q", want, got)
 	}
 }
