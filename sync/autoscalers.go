@@ -23,10 +23,12 @@ type autoscalers struct {
 	clients *Clients
 	kinds   *apply.Kinds
 	changed func(target diff.ID)
+	// settled is called when a kind's autoscalers are all known, or cannot be: whoever waits for that is not woken else.
+	settled func()
 
 	mu      gosync.RWMutex
 	targets map[diff.ID]map[diff.ID]bool // target → autoscalers
-	watches map[schema.GroupVersionKind]cache.SharedIndexInformer
+	watches map[schema.GroupVersionKind]cache.ResourceEventHandlerRegistration
 	err     error
 }
 
@@ -36,32 +38,45 @@ type scaling struct {
 	id, target diff.ID
 }
 
-func newAutoscalers(clients *Clients, kinds *apply.Kinds, changed func(diff.ID)) *autoscalers {
+func newAutoscalers(clients *Clients, kinds *apply.Kinds, changed func(diff.ID), settled func()) *autoscalers {
 	return &autoscalers{
-		clients: clients, kinds: kinds, changed: changed,
+		clients: clients, kinds: kinds, changed: changed, settled: settled,
 		targets: map[diff.ID]map[diff.ID]bool{},
-		watches: map[schema.GroupVersionKind]cache.SharedIndexInformer{},
+		watches: map[schema.GroupVersionKind]cache.ResourceEventHandlerRegistration{},
 	}
 }
 
-// watch starts to watch the kinds of autoscalers that are served and not watched yet; ctx ends the watches.
-func (a *autoscalers) watch(ctx context.Context) {
-	for _, gvk := range []schema.GroupVersionKind{hpaKind, scaledObjectKind} {
+// autoscalerKinds are the kinds of autoscalers, each with the CustomResourceDefinition that it needs.
+var autoscalerKinds = map[schema.GroupVersionKind]string{hpaKind: "", scaledObjectKind: "scaledobjects.keda.sh"}
+
+// watch starts to watch the kinds of autoscalers that are served and not watched yet; ctx ends the watches. Whether a kind
+// is served is only asked where its definition may be there: the answer tells of all kinds of the cluster.
+func (a *autoscalers) watch(ctx context.Context, defined func(definition string) bool) {
+	for gvk, definition := range autoscalerKinds {
+		if definition != "" && !defined(definition) {
+			continue
+		}
 		kind, err := a.kinds.Of(gvk)
 		if err != nil {
 			continue
 		}
 		a.mu.Lock()
 		if _, ok := a.watches[gvk]; !ok {
-			informer := a.informer(gvk, kind)
-			a.watches[gvk] = informer
+			informer, noted := a.informer(gvk, kind)
+			a.watches[gvk] = noted
 			go informer.RunWithContext(ctx)
+			go func() {
+				if cache.WaitFor(ctx, "", noted.HasSyncedChecker()) {
+					a.settled()
+				}
+			}()
 		}
 		a.mu.Unlock()
 	}
 }
 
-func (a *autoscalers) informer(gvk schema.GroupVersionKind, kind apply.Kind) cache.SharedIndexInformer {
+// informer returns the watch of a kind, and what tells when all that was there at its beginning has been noted.
+func (a *autoscalers) informer(gvk schema.GroupVersionKind, kind apply.Kind) (cache.SharedIndexInformer, cache.ResourceEventHandlerRegistration) {
 	resource := a.clients.Dynamic.Resource(kind.Resource)
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
@@ -73,10 +88,14 @@ func (a *autoscalers) informer(gvk schema.GroupVersionKind, kind apply.Kind) cac
 	_ = informer.SetTransform(func(obj any) (any, error) { return reduceAutoscaler(gvk, obj), nil })
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		a.mu.Lock()
-		defer a.mu.Unlock()
+		first := a.err == nil
 		a.err = fmt.Errorf("listing %s: %w", gvk.Kind, err)
+		a.mu.Unlock()
+		if first {
+			a.settled()
+		}
 	})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	noted, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.note(nil, obj.(*scaling)) },
 		UpdateFunc: func(old, obj any) { a.note(old.(*scaling), obj.(*scaling)) },
 		DeleteFunc: func(obj any) {
@@ -86,7 +105,7 @@ func (a *autoscalers) informer(gvk schema.GroupVersionKind, kind apply.Kind) cac
 			a.note(obj.(*scaling), nil)
 		},
 	})
-	return informer
+	return informer, noted
 }
 
 func reduceAutoscaler(gvk schema.GroupVersionKind, obj any) any {
@@ -133,8 +152,8 @@ func (a *autoscalers) ready() (ok bool, err error) {
 	if len(a.watches) == 0 {
 		return false, nil
 	}
-	for _, informer := range a.watches {
-		if !informer.HasSynced() {
+	for _, noted := range a.watches {
+		if !noted.HasSynced() {
 			return false, a.err
 		}
 	}

@@ -44,6 +44,7 @@ type Controller struct {
 	causes       *rate.Limiter
 
 	apps        cache.SharedIndexInformer
+	definitions cache.SharedIndexInformer // of kinds: CustomResourceDefinitions
 	judges      *judges
 	classes     *storageClasses
 	live        *live
@@ -94,8 +95,8 @@ func newController(config Config, clients *Clients, kinds *apply.Kinds, judge *h
 	c.judges = &judges{agent: judge, application: c.application, applications: c.applications, own: map[types.NamespacedName]ownRules{}}
 	c.live = newLive(clients, c.kinds, c.judges)
 	c.live.changed, c.live.settled = c.objectChanged, func(schema.GroupKind) { c.wakeAll() }
-	c.autoscalers = newAutoscalers(clients, c.kinds, c.targetChanged)
-	c.apps = c.applicationInformer()
+	c.autoscalers = newAutoscalers(clients, c.kinds, c.targetChanged, c.wakeAll)
+	c.apps, c.definitions = c.applicationInformer(), c.definitionInformer()
 	return c
 }
 
@@ -113,11 +114,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.leading.Store(true)
 	defer c.leading.Store(false)
 	go c.apps.RunWithContext(ctx)
-	definitions := c.definitionInformer()
-	go definitions.RunWithContext(ctx)
+	go c.definitions.RunWithContext(ctx)
 	go c.templates.run(ctx)
 	go c.classes.run(ctx, c.claimsChanged)
-	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.awaitAutoscalers(ctx) }, 10*time.Second)
+	go wait.UntilWithContext(ctx, func(ctx context.Context) { c.autoscalers.watch(ctx, c.defined) }, 10*time.Second)
 	go wait.UntilWithContext(ctx, c.pruneClones, time.Hour)
 	if !cache.WaitFor(ctx, "", c.apps.HasSyncedChecker()) {
 		return ctx.Err()
@@ -139,19 +139,6 @@ func (c *Controller) Run(ctx context.Context) error {
 		<-done
 	}
 	return nil
-}
-
-// awaitAutoscalers starts the watches of autoscalers, and wakes everybody who waits for them.
-func (c *Controller) awaitAutoscalers(ctx context.Context) {
-	before, _ := c.autoscalers.ready()
-	c.autoscalers.watch(ctx)
-	_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
-		ok, _ := c.autoscalers.ready()
-		return ok, nil
-	})
-	if after, _ := c.autoscalers.ready(); after && !before {
-		c.wakeAll()
-	}
 }
 
 // cloneUnused is how long a clone is kept that no Application asks for.
@@ -315,10 +302,16 @@ func (c *Controller) definitionInformer() cache.SharedIndexInformer {
 	return informer
 }
 
+// defined reports whether a CustomResourceDefinition may be there: any may be until the list has arrived.
+func (c *Controller) defined(name string) bool {
+	_, found, err := c.definitions.GetIndexer().GetByKey(name)
+	return found || err != nil || !c.definitions.HasSynced()
+}
+
 // kindsChanged asks anew what is served, for those whose verdict hangs on it.
 func (c *Controller) kindsChanged() {
 	c.kinds.Reset()
-	go c.awaitAutoscalers(c.live.ctx) // KEDA may just have come
+	go c.autoscalers.watch(c.live.ctx, c.defined) // KEDA may just have come
 	c.wakeAll()
 	for key, st := range c.states.all() {
 		if snap := st.current(); snap != nil && (snap.set != nil && len(snap.set.Unknown) > 0 || snap.renderErr != nil) {

@@ -73,7 +73,7 @@ func newIdleWorld(t testing.TB, cluster *kubetest.Cluster, adjust ...func(*Confi
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what the loops are at:\n%s", loops())
+			t.Logf("what the loops are at, of %d goroutines:\n%s", runtime.NumGoroutine(), loops())
 		}
 		if w.stop != nil {
 			w.stop()
@@ -84,7 +84,7 @@ func newIdleWorld(t testing.TB, cluster *kubetest.Cluster, adjust ...func(*Confi
 
 // loops returns the stacks of the goroutines that are in the middle of a look at Git or of a pass.
 func loops() string {
-	stacks := make([]byte, 4<<20)
+	stacks := make([]byte, 64<<20) // with many tests in one process there are thousands
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var busy []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {

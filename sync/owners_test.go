@@ -138,17 +138,7 @@ func TestAutoscalerOwnsReplicas(t *testing.T) {
 func TestKEDAOwnsReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Kubectl(t, `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: scaledobjects.keda.sh}
-spec:
-  group: keda.sh
-  scope: Namespaced
-  names: {kind: ScaledObject, plural: scaledobjects, singular: scaledobject}
-  versions:
-    - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`, "apply", "--server-side", "-f", "-")
-	w.kubectl("wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=30s")
+	w.installKEDA()
 	commit := w.git.Commit(map[string]string{"shop/web.yaml": deployment}, "first")
 	w.app("shop")
 	w.until("shop", synced(commit))
