@@ -36,10 +36,7 @@ spec:
 func TestAutoscalersThatArriveWakeWhoeverWaits(t *testing.T) {
 	t.Parallel()
 	w := newIdleWorld(t, kubetest.Shared(t))
-	clients, err := NewClients(w.agentUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := w.agentClients()
 	kinds := apply.NewKinds(clients.Kube.Discovery(), clock.RealClock{})
 	var settled atomic.Int32
 	a := newAutoscalers(clients, kinds, func(diff.ID) {}, func() { settled.Add(1) })
@@ -66,10 +63,7 @@ func TestAutoscalersThatArriveWakeWhoeverWaits(t *testing.T) {
 func TestAutoscalersThatAreNotInstalledAreNotAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newIdleWorld(t, kubetest.Shared(t))
-	clients, err := NewClients(w.agentUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := w.agentClients()
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	a := newAutoscalers(clients, apply.NewKinds(clients.Kube.Discovery(), now), func(diff.ID) {}, func() {})
 	questions := func() int {

@@ -87,10 +87,7 @@ func (w *world) bareLoop(namespace string, files map[string]string, dryRun ...[]
 		}
 	}
 	// The same credentials, so that the API server does the same work for each request.
-	clients, err := NewClients(w.agentUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	clients := w.agentClients()
 	kinds := apply.NewKinds(clients.Kube.Discovery(), w.controller.clock)
 	return inParallel(w.config.Concurrency, objects, func(u *unstructured.Unstructured) {
 		kind, err := kinds.Of(u.GroupVersionKind())

@@ -44,8 +44,8 @@ func contested(app *v1alpha1.Application) error {
 	return nil
 }
 
-// rival sends patches to an object, one each while, until it is stopped.
-func (w *world) rival(every time.Duration, manager, resource, name, subresource string, patch func(i int) string) (stop func()) {
+// repeat does something once each while, until it is stopped.
+func (w *world) repeat(every time.Duration, do func(ctx context.Context, i int)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done gosync.WaitGroup
 	done.Go(func() {
@@ -56,17 +56,25 @@ func (w *world) rival(every time.Duration, manager, resource, name, subresource 
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				gvr := schema.GroupVersionResource{Version: "v1", Resource: resource}
-				if resource == "deployments" {
-					gvr.Group = "apps"
-				}
-				_, _ = w.clients.Dynamic.Resource(gvr).Namespace(w.ns).Patch(ctx, name, types.MergePatchType, []byte(patch(i)), metav1.PatchOptions{FieldManager: manager}, subresource)
+				do(ctx, i)
 			}
 		}
 	})
 	stop = func() { cancel(); done.Wait() }
 	w.t.Cleanup(stop)
 	return stop
+}
+
+// rival sends patches to an object, one each while, until it is stopped.
+func (w *world) rival(every time.Duration, manager, resource, name, subresource string, patch func(i int) string) (stop func()) {
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: resource}
+	if resource == "deployments" {
+		gvr.Group = "apps"
+	}
+	objects := w.clients.Dynamic.Resource(gvr).Namespace(w.ns)
+	return w.repeat(every, func(ctx context.Context, i int) {
+		_, _ = objects.Patch(ctx, name, types.MergePatchType, []byte(patch(i)), metav1.PatchOptions{FieldManager: manager}, subresource)
+	})
 }
 
 func TestFightIsBrokenOffRememberedAndTakenUpAgain(t *testing.T) {

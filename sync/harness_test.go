@@ -127,6 +127,16 @@ func (w *world) serviceAccount() *rest.Config {
 	return w.ServiceAccountConfig(w.t, w.ns, "trueup")
 }
 
+// agentClients are clients with the agent's credentials.
+func (w *world) agentClients() *Clients {
+	w.t.Helper()
+	clients, err := NewClients(w.agentUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return clients
+}
+
 // start starts an agent; it runs until stop is called or the test ends.
 func (w *world) start() {
 	w.t.Helper()

@@ -49,15 +49,15 @@ func NewOwners(ctx context.Context, clients *Clients, repositories *source.Repos
 	}
 	o := observeWhole(d.ID, live, p.judge)
 	c := p.input.Context(d)
-	c.Contested = contestedIn(app.Status.Drift, d.ID, time.Now())
+	c.Contested = contestedIn(app, d.ID, time.Now())
 	if owners.Fields, err = diff.Explain(d.forDiff(), o.State, c, v1alpha1.FieldManager); err != nil {
 		return nil, err
 	}
 	owners.Exists = true
 	if who := p.input.claimedBy(o); who != "" {
 		owners.refuse("claimed", refusal(who))
-	} else if fight, ok := heldWhole(o, c.Contested); ok {
-		owners.refuse(diff.RuleContested, "is held as a whole: "+diff.Contested("it was written and has changed again", fight).Reason)
+	} else if why := p.heldWhole(d, o, c); why != "" {
+		owners.refuse(diff.RuleContested, "is held as a whole: "+why)
 	}
 	for i := range owners.Fields {
 		firstSeen(&owners.Fields[i], app.Status.Drift, d.ID)
@@ -130,24 +130,36 @@ func (o *Owners) refuse(rule, why string) {
 	}
 }
 
-// heldWhole returns the fight for which an object is held as a whole.
-func heldWhole(o *Observed, contested func(string, diff.Owner) (diff.Fight, bool)) (diff.Fight, bool) {
-	if fight, ok := contested(trackingPath.String(), applicationOwner(o.App)); ok {
-		return fight, true
+// heldWhole says why an object is held as a whole, "" where it is not.
+func (p *previewer) heldWhole(d *Desired, o *Observed, c diff.Context) string {
+	in, step := p.input, Step{ID: d.ID, Desired: d, Observed: o}
+	in.Context = func(*Desired) diff.Context { return c }
+	if in.takenBack(&step) || in.changedAgain(&step) {
+		return step.Message
 	}
-	return contested(wholeObject.String(), diff.Owner{})
+	return ""
 }
 
 // contestedIn tells from a status which fields of an object are held because their owner keeps taking them back.
-func contestedIn(drift []v1alpha1.FieldDrift, id diff.ID, now time.Time) func(path string, o diff.Owner) (diff.Fight, bool) {
+func contestedIn(app *v1alpha1.Application, id diff.ID, now time.Time) func(path string, o diff.Owner) (diff.Fight, bool) {
 	return func(path string, o diff.Owner) (diff.Fight, bool) {
-		for _, d := range drift {
-			if d.ObjectReference == reference(id) && d.Path == path && d.Manager == o.Manager && d.HeldUntil != nil && now.Before(d.HeldUntil.Time) {
-				return diff.Fight{Count: d.Times, Until: d.HeldUntil.Time}, true
-			}
+		if d := HeldField(app, id, path, o, now); d != nil {
+			return diff.Fight{Count: d.Times, Until: d.HeldUntil.Time}, true
 		}
 		return diff.Fight{}, false
 	}
+}
+
+// HeldField returns what the status says of a field that is held now because its owner keeps taking it back; nil of any
+// other.
+func HeldField(app *v1alpha1.Application, id diff.ID, path string, o diff.Owner, now time.Time) *v1alpha1.FieldDrift {
+	for i := range app.Status.Drift {
+		d := &app.Status.Drift[i]
+		if d.ObjectReference == reference(id) && d.Path == path && d.Manager == o.Manager && d.HeldUntil != nil && now.Before(d.HeldUntil.Time) {
+			return d
+		}
+	}
+	return nil
 }
 
 // firstSeen gives a field whose owner has no time, as that of the scale subresource, the one at which the agent first

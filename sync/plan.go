@@ -163,7 +163,7 @@ func (in Input) conclude(step *Step) {
 		}
 	}
 	if step.Op == OpUpdate || step.Op == OpHeal {
-		in.holdContested(step, wholeObject, diff.Owner{}, "it was written and has changed again")
+		in.changedAgain(step)
 	}
 }
 
@@ -187,6 +187,11 @@ func (in Input) takenBack(step *Step) bool {
 	}
 	app := step.Observed.App
 	return in.holdContested(step, trackingPath, applicationOwner(app), fmt.Sprintf("the Application %s declares it too (take it out of one of them) and took it back", app))
+}
+
+// changedAgain holds an object that keeps changing, whatever is written.
+func (in Input) changedAgain(step *Step) bool {
+	return in.holdContested(step, wholeObject, diff.Owner{}, "it was written and has changed again")
 }
 
 // holdContested holds an object about which there is a fight as a whole.

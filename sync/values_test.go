@@ -192,14 +192,7 @@ func TestAPIWithoutManagedFieldsIsComparedByValue(t *testing.T) {
 	}
 
 	// Who changes it without end is not fought without end, and that is told.
-	rival, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() {
-		for size := 10; rival.Err() == nil; size++ {
-			api.edit("web", size)
-			time.Sleep(20 * time.Millisecond)
-		}
-	}()
+	stop := w.repeat(20*time.Millisecond, func(_ context.Context, i int) { api.edit("web", 10+i) })
 	w.until("shop", reasonOf("web", "Held", "contested: it was written and has changed again"))
 	if _, after := api.state("web"); after-before > tripObjectAfter {
 		t.Errorf("it was applied %d times, want at most %d", after-before, tripObjectAfter)

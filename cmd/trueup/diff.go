@@ -137,13 +137,11 @@ func writeNotes(w io.Writer, p palette, app *v1alpha1.Application, change sync.C
 
 // heldField says that the agent holds a field which a sync that a person asks for would put back; "" where it does not.
 func heldField(app *v1alpha1.Application, id diff.ID, path string, owner diff.Owner) string {
-	for _, d := range app.Status.Drift {
-		same := d.Group == id.Group && d.Kind == id.Kind && d.Namespace == id.Namespace && d.Name == id.Name
-		if same && d.Path == path && d.Manager == owner.Manager && d.HeldUntil != nil && time.Now().Before(d.HeldUntil.Time) {
-			return fmt.Sprintf(`%s, %s; "trueup sync %s" tries it at once`, d.Decision, d.Reason, app.Name)
-		}
+	d := sync.HeldField(app, id, path, owner, time.Now())
+	if d == nil {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(`%s, %s; "trueup sync %s" tries it at once`, d.Decision, d.Reason, app.Name)
 }
 
 // ownerLine reads: .spec.replicas ← kubectl (Update, scale) 3m ago:
